@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
@@ -11,12 +13,12 @@ import (
 // value has none.
 type callbacks struct {
 	mu         sync.Mutex
-	onProgress func(PreparationProgress) // guarded by mu
-	onTurn     map[string]func(uint64)   // guarded by mu; for the turn of a request
+	onProgress func(protocol.PreparationProgress) // guarded by mu
+	onTurn     map[string]func(uint64)            // guarded by mu; for the turn of a request
 }
 
 // OnProgress sets a callback for the progress of preparations. nil removes it.
-func (c *callbacks) OnProgress(f func(PreparationProgress)) {
+func (c *callbacks) OnProgress(f func(protocol.PreparationProgress)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.onProgress = f
@@ -46,16 +48,16 @@ func (c *callbacks) takeTurn(request string) func(uint64) {
 // handleNotification calls the callback for a notification, without holding the lock.
 func (c *callbacks) handleNotification(m *jsonrpc2.Message) {
 	switch m.Method {
-	case MethodTurnAccepted:
-		var b TurnAccepted
+	case protocol.MethodTurnAccepted:
+		var b protocol.TurnAccepted
 		if json.Unmarshal(m.Params, &b) != nil {
 			return
 		}
 		if f := c.takeTurn(b.Request); f != nil {
 			f(b.Turn)
 		}
-	case MethodProgress:
-		var p PreparationProgress
+	case protocol.MethodProgress:
+		var p protocol.PreparationProgress
 		if json.Unmarshal(m.Params, &p) != nil {
 			return
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
@@ -16,7 +18,7 @@ import (
 // Next is for one goroutine, the other methods for any.
 type ChangeStream struct {
 	calls  caller
-	params SubscribeParams
+	params protocol.SubscribeParams
 	wake   chan struct{}
 
 	mu       sync.Mutex
@@ -31,7 +33,7 @@ type ChangeStream struct {
 }
 
 func newChangeStream(ctx context.Context, c caller, name string) (*ChangeStream, error) {
-	t := &ChangeStream{calls: c, params: SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
+	t := &ChangeStream{calls: c, params: protocol.SubscribeParams{Session: name, ChangesOnly: true}, wake: make(chan struct{}, 1), openSessions: make(map[string]bool)}
 	if _, err := c.subscribeReceiver(ctx, lostStream{}, t.params, t); err != nil {
 		return nil, err
 	}
@@ -122,11 +124,11 @@ func (s *ChangeStream) Cancel(ctx context.Context) error {
 }
 
 func (s *ChangeStream) enqueue(m *jsonrpc2.Message) {
-	if m.Method == MethodEnded {
+	if m.Method == protocol.MethodEnded {
 		s.closeWithError(endReason(m))
 		return
 	}
-	var p ChangeNotice
+	var p protocol.ChangeNotice
 	if json.Unmarshal(m.Params, &p) != nil {
 		return
 	}

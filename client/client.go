@@ -6,6 +6,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -80,7 +82,7 @@ func (c *Client) LogTo(log *slog.Logger) { c.over.LogTo(log) }
 // OnProgress makes the client call f for each progress notification of a preparation, one at a
 // time. f runs in the goroutine that reads replies, so it must not wait for a reply. nil removes
 // the callback.
-func (c *Client) OnProgress(f func(PreparationProgress)) { c.over.OnProgress(f) }
+func (c *Client) OnProgress(f func(protocol.PreparationProgress)) { c.over.OnProgress(f) }
 
 // OnOutage makes the client call f when it loses the connection, and again when the connection is
 // back, before calls continue. f must not block. nil removes the callback. It is never called with
@@ -138,7 +140,7 @@ func (c *Client) Session(name string) *Session {
 
 // OpenSession returns the session with the name in p. If it does not exist and p names a
 // language, it is created, and made is true.
-func (c *Client) OpenSession(ctx context.Context, p CreateParams) (s *Session, now session.Info, made bool, err error) {
+func (c *Client) OpenSession(ctx context.Context, p protocol.CreateParams) (s *Session, now session.Info, made bool, err error) {
 	s = c.Session(p.Name)
 	before := c.reconnecting != nil && c.reconnecting.isConnected()
 	now, err = s.Info(ctx)

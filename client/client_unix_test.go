@@ -7,13 +7,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/turnstone-repl/turnstone/session"
 	"io"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/client/protocol"
+	"github.com/turnstone-repl/turnstone/session"
 )
 
 // serveConn answers the calls on one connection of a daemon as answer says for each method,
@@ -32,8 +34,8 @@ func serveConn(t *testing.T, l net.Listener, answer func(method string) string) 
 			Method string
 		}
 		_ = json.Unmarshal(lines.Bytes(), &call)
-		text := fmt.Sprintf(`"result":{"protocol":%d}`, Protocol)
-		if call.Method != MethodInfo && call.Method != MethodHello {
+		text := fmt.Sprintf(`"result":{"protocol":%d}`, protocol.Version)
+		if call.Method != protocol.MethodInfo && call.Method != protocol.MethodHello {
 			text = answer(call.Method)
 		}
 		if text == "" {
@@ -67,7 +69,7 @@ func TestLocalDaemon(t *testing.T) {
 				if err := link.Connect(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				if _, now, _, err := link.OpenSession(t.Context(), CreateParams{Name: "main"}); err != nil || now.Name != "main" {
+				if _, now, _, err := link.OpenSession(t.Context(), protocol.CreateParams{Name: "main"}); err != nil || now.Name != "main" {
 					t.Errorf("got %+v, %v", now, err)
 				}
 			})

@@ -4,12 +4,11 @@
 //	c, err := client.Dial(ctx, client.Socket(client.DefaultSocket(os.Getenv)))
 //	...
 //	defer c.Close()
-//	_, err = c.CreateSession(ctx, client.CreateParams{Name: "main", Language: "python"})
-//	reply, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
+//	_, err = c.CreateSession(ctx, protocol.CreateParams{Name: "main", Language: "python"})
+//	reply, err := c.StartTurn(ctx, protocol.StartParams{Session: "main", Input: "6 * 7", WaitMS: 45_000})
 //	fmt.Print(reply.Render(nil).Text())
 //
-// The types with JSON tags are the messages on the wire, which docs/daemon-protocol.md describes.
-// The daemon uses the same types.
+// The messages to and from the daemon are the types of package client/protocol.
 //
 // A [Client] of [New] connects when it needs a connection, and repeats calls whose connection was
 // lost. A Client of [Dial] has a single connection. Package client/remote reaches daemons

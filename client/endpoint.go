@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -15,7 +17,7 @@ type caller interface {
 
 	// subscribeReceiver subscribes for w, which has lost the connection in before; the zero
 	// lostStream means none.
-	subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (timeline.Seq, error)
+	subscribeReceiver(ctx context.Context, before lostStream, p protocol.SubscribeParams, w streamReceiver) (timeline.Seq, error)
 
 	// canReconnect reports whether calls and subscriptions survive the end of a connection.
 	canReconnect() bool
@@ -33,36 +35,36 @@ type endpoint interface {
 	Close() error
 	Done() <-chan struct{}
 	LogTo(l *slog.Logger)
-	OnProgress(f func(PreparationProgress))
+	OnProgress(f func(protocol.PreparationProgress))
 
 	// awaitConnection waits until there is a connection, and connects if possible.
 	awaitConnection(ctx context.Context) error
 }
 
 // startTurn makes the call of turn/start.
-func startTurn(ctx context.Context, c caller, p StartParams) (r session.Reply, err error) {
+func startTurn(ctx context.Context, c caller, p protocol.StartParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
 	}
-	err = c.callMethod(ctx, MethodStart, p, &r)
+	err = c.callMethod(ctx, protocol.MethodStart, p, &r)
 	return r, err
 }
 
 // sendInput makes the call of turn/input.
-func sendInput(ctx context.Context, c caller, p InputParams) (r session.Reply, err error) {
+func sendInput(ctx context.Context, c caller, p protocol.InputParams) (r session.Reply, err error) {
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
 	}
-	err = c.callMethod(ctx, MethodInput, p, &r)
+	err = c.callMethod(ctx, protocol.MethodInput, p, &r)
 	return r, err
 }
 
 // typeKeys makes the call of turn/type.
-func typeKeys(ctx context.Context, c caller, p TypeParams) (r TypeReply, err error) {
+func typeKeys(ctx context.Context, c caller, p protocol.TypeParams) (r protocol.TypeReply, err error) {
 	if n := max(len(p.Text), len(p.Bytes)); n > session.MaxKeysBytes {
 		return r, session.Errorf(session.KindTooLarge, "these are %d bytes of keys; the limit is %d", n, session.MaxKeysBytes)
 	}
-	err = c.callMethod(ctx, MethodType, p, &r)
+	err = c.callMethod(ctx, protocol.MethodType, p, &r)
 	return r, err
 }
 
@@ -71,6 +73,6 @@ func listSessions(ctx context.Context, c caller) ([]session.Info, error) {
 	var r struct {
 		Sessions []session.Info `json:"sessions"`
 	}
-	err := c.callMethod(ctx, MethodList, struct{}{}, &r)
+	err := c.callMethod(ctx, protocol.MethodList, struct{}{}, &r)
 	return r.Sessions, err
 }

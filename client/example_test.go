@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -16,7 +18,7 @@ func Example() {
 	ctx := context.Background()
 	link := client.New(client.Socket(client.DefaultSocket(os.Getenv)), nil)
 	defer link.Close()
-	s, now, made, err := link.OpenSession(ctx, client.CreateParams{Name: "main", Language: "python"})
+	s, now, made, err := link.OpenSession(ctx, protocol.CreateParams{Name: "main", Language: "python"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -35,7 +37,7 @@ type greetingConn struct{ net.Conn }
 var daemonStarted = time.Unix(1, 0).UTC()
 
 func (greetingConn) Greeting() remote.Greeting {
-	return remote.Greeting{Version: "1", Protocol: Protocol, PID: 7, Started: daemonStarted}
+	return remote.Greeting{Version: "1", Protocol: protocol.Version, PID: 7, Started: daemonStarted}
 }
 
 func (g *greetingDialer) String() string { return "gpu" }
@@ -74,7 +76,7 @@ func readCall(in *bufio.Scanner) (id, method string) {
 // helloAnswer returns the answer to the hello with an id.
 func helloAnswer(id string, known bool) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"version":"1","protocol":%d,"pid":7,"started":%q,"known":%t}}`+"\n",
-		id, Protocol, daemonStarted.Format(time.RFC3339), known)
+		id, protocol.Version, daemonStarted.Format(time.RFC3339), known)
 }
 
 func TestHello(t *testing.T) {
@@ -99,7 +101,7 @@ func TestHello(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].Name != "main" {
 			t.Fatalf("got %v, %v", all, err)
 		}
-		if got := <-came; !slices.Equal(got, []string{MethodHello, MethodList}) {
+		if got := <-came; !slices.Equal(got, []string{protocol.MethodHello, protocol.MethodList}) {
 			t.Errorf("it sent %q", got)
 		}
 	})
@@ -117,7 +119,7 @@ func TestHello(t *testing.T) {
 		}}
 		l := New(dialer, nil)
 		defer l.Close()
-		_, err := l.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
+		_, err := l.CreateSession(t.Context(), protocol.CreateParams{Name: "main", Language: "python"})
 		if err == nil || !strings.Contains(err.Error(), "too many clients") {
 			t.Errorf("got %v", err)
 		}
@@ -162,7 +164,7 @@ func TestHello(t *testing.T) {
 				}}
 				l := New(dialer, nil)
 				defer l.Close()
-				_, err := l.CreateSession(t.Context(), CreateParams{Name: "main", Language: "python"})
+				_, err := l.CreateSession(t.Context(), protocol.CreateParams{Name: "main", Language: "python"})
 				if known && err != nil || !known && session.KindOf(err) != session.KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}
@@ -200,7 +202,7 @@ func TestResubscribe(t *testing.T) {
 		}}
 		l := New(dialer, nil)
 		defer l.Close()
-		w, err := l.Subscribe(t.Context(), SubscribeParams{Session: "main"})
+		w, err := l.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +218,7 @@ func TestResubscribe(t *testing.T) {
 			t.Errorf("Next returned %v", err)
 		}
 		l.Close()
-		if method := <-left; method != MethodUnsubscribe {
+		if method := <-left; method != protocol.MethodUnsubscribe {
 			t.Errorf("the daemon was sent %q", method)
 		}
 	})
@@ -237,7 +239,7 @@ func TestResubscribe(t *testing.T) {
 			readCall(in) // session/list
 			giveUp()
 			for id, method := readCall(in); method != ""; id, method = readCall(in) {
-				if method == MethodList {
+				if method == protocol.MethodList {
 					_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"result":{"sessions":[]}}`+"\n", id)
 				}
 			}

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -36,9 +38,9 @@ func (d slowDialer) serveSlowly(remote net.Conn) {
 		}
 		_ = json.Unmarshal(in.Bytes(), &m)
 		switch m.Method {
-		case client.MethodHello:
-			fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,"result":{"version":"x","protocol":%d,"pid":1,"started":"2026-01-01T00:00:00Z"}}`+"\n", m.ID, client.Protocol)
-		case client.MethodWait:
+		case protocol.MethodHello:
+			fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,"result":{"version":"x","protocol":%d,"pid":1,"started":"2026-01-01T00:00:00Z"}}`+"\n", m.ID, protocol.Version)
+		case protocol.MethodWait:
 			answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"session":"s","turn":1,"outcome":"ok","prompt":%q}}`+"\n", m.ID, strings.Repeat("x", 90))
 			go func() {
 				second := time.NewTicker(time.Second)
@@ -65,7 +67,7 @@ func TestLateAnswer_StillArriving(t *testing.T) {
 			if err := l.Connect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			r, err := l.WaitTurn(t.Context(), client.WaitParams{Session: "s", WaitMS: 1000})
+			r, err := l.WaitTurn(t.Context(), protocol.WaitParams{Session: "s", WaitMS: 1000})
 			if session.KindOf(err) != want || want == "" && r.Outcome != "ok" {
 				t.Errorf("of %d parts: %q, %v", parts, r.Outcome, err)
 			}

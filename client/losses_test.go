@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -39,7 +41,7 @@ func TestRetryLimit(t *testing.T) {
 				readCall(in)
 			},
 			func(ctx context.Context, l *Client) error {
-				_, err := l.StartTurn(ctx, StartParams{Session: "main", Input: "1", WaitMS: 24 * 60 * 60 * 1000})
+				_, err := l.StartTurn(ctx, protocol.StartParams{Session: "main", Input: "1", WaitMS: 24 * 60 * 60 * 1000})
 				return err
 			},
 		},
@@ -47,7 +49,7 @@ func TestRetryLimit(t *testing.T) {
 			"a subscription",
 			func(n int, in *bufio.Scanner, out io.Writer) { subscribed(n, in, out, "") },
 			func(ctx context.Context, l *Client) error {
-				w, err := l.Subscribe(ctx, SubscribeParams{Session: "main"})
+				w, err := l.Subscribe(ctx, protocol.SubscribeParams{Session: "main"})
 				if err == nil {
 					_, err = w.Next(ctx)
 				}
@@ -95,8 +97,8 @@ func TestMaxInput_FailsWithoutDial(t *testing.T) {
 	l := New(dialer, nil)
 	defer l.Close()
 	text := strings.Repeat("x", session.MaxInputBytes+1)
-	_, start := l.StartTurn(t.Context(), StartParams{Session: "main", Input: text})
-	_, input := l.SendInput(t.Context(), InputParams{Session: "main", InputRequest: 1, Input: text})
+	_, start := l.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: text})
+	_, input := l.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: 1, Input: text})
 	for _, err := range []error{start, input} {
 		if session.KindOf(err) != session.KindTooLarge {
 			t.Errorf("got %v", err)

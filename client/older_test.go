@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -32,7 +34,7 @@ func TestOlderDaemon_UnknownMethod(t *testing.T) {
 	_, read := s.Read(t.Context(), session.ReadQuery{})
 	_, typed := s.Type(t.Context(), session.Keys{Text: "x"})
 	_, seen := s.Screen(t.Context())
-	for method, err := range map[string]error{client.MethodRead: read, client.MethodType: typed, client.MethodScreen: seen} {
+	for method, err := range map[string]error{protocol.MethodRead: read, protocol.MethodType: typed, protocol.MethodScreen: seen} {
 		if session.KindOf(err) != session.KindUnknownMethod || !strings.Contains(err.Error(), "method not found: "+method+": the daemon is older than this program") {
 			t.Errorf("got %v", err)
 		}

@@ -24,7 +24,7 @@ func TestProtocolPage_Complete(t *testing.T) {
 			t.Errorf("docs/daemon-protocol.md has no `%s`", name)
 		}
 	}
-	for _, file := range []string{"wire.go", "../session/values.go", "../session/reading.go", "../session/error.go", "../timeline/internal/event/json.go", "../cmd/internal/rpcserver/error.go"} {
+	for _, file := range []string{"protocol/messages.go", "../session/values.go", "../session/reading.go", "../session/error.go", "../timeline/internal/event/json.go", "../cmd/internal/rpcserver/error.go"} {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		if err != nil {
 			t.Fatal(err)

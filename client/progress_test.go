@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
+
+	"github.com/turnstone-repl/turnstone/client/protocol"
 )
 
 const progressLine = `{"jsonrpc":"2.0","method":"preparation/progress","params":{"progressToken":1,"progress":1}}` + "\n"
@@ -16,8 +18,8 @@ func TestOnProgress(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ours, theirs := net.Pipe()
 			c := FromConn(ours)
-			reported := make(chan PreparationProgress, 1)
-			c.OnProgress(func(h PreparationProgress) {
+			reported := make(chan protocol.PreparationProgress, 1)
+			c.OnProgress(func(h protocol.PreparationProgress) {
 				c.OnProgress(nil)
 				go func() { _, _ = c.DaemonInfo(t.Context()) }()
 				reported <- h
@@ -43,8 +45,8 @@ func TestOnProgress(t *testing.T) {
 			l := newReconnectingConn(Socket(""), nil)
 			l.conn = l.newConnection(ours)
 			defer l.Close()
-			reported := make(chan PreparationProgress, 1)
-			l.OnProgress(func(h PreparationProgress) { reported <- h })
+			reported := make(chan protocol.PreparationProgress, 1)
+			l.OnProgress(func(h protocol.PreparationProgress) { reported <- h })
 			if _, err := io.WriteString(theirs, progressLine); err != nil {
 				t.Fatal(err)
 			}

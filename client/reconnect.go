@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/client/remote"
@@ -345,7 +347,7 @@ func (rc *reconnectingConn) openConn(ctx context.Context) (*conn.Conn, error) {
 	rc.epoch++
 	epoch, first := rc.epoch, rc.helloFirst
 	rc.mu.Unlock()
-	if err := c.SayHello(ctx, rc.dialer, HelloParams{ID: rc.id, Epoch: epoch}, first, rc.noteHello); err != nil {
+	if err := c.SayHello(ctx, rc.dialer, protocol.HelloParams{ID: rc.id, Epoch: epoch}, first, rc.noteHello); err != nil {
 		_ = c.Close()
 		return nil, err
 	}

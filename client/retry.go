@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/session"
@@ -22,8 +24,8 @@ func (rc *reconnectingConn) newRequestID() string {
 // its context ends, or the time for which it waits is over. Its effect happens only once.
 func (rc *reconnectingConn) callMethod(ctx context.Context, method string, params, result any) error {
 	t := &retryState{conn: rc, params: params, startTime: time.Now(), method: method}
-	if r, ok := params.(retryableParams); ok {
-		t.params = r.withRequestID(rc.newRequestID())
+	if r, ok := params.(protocol.RetryableParams); ok {
+		t.params = r.WithRequestID(rc.newRequestID())
 	}
 	err := t.runWithRetry(ctx, func(c *conn.Conn) error { return t.callOnce(ctx, c, result) })
 	if errors.Is(err, context.DeadlineExceeded) && session.KindOf(err) == "" {
@@ -33,14 +35,14 @@ func (rc *reconnectingConn) callMethod(ctx context.Context, method string, param
 }
 
 // subscribeReceiver subscribes on the current connection or, after a loss, on a new one.
-func (rc *reconnectingConn) subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (seq timeline.Seq, err error) {
+func (rc *reconnectingConn) subscribeReceiver(ctx context.Context, before lostStream, p protocol.SubscribeParams, w streamReceiver) (seq timeline.Seq, err error) {
 	if before.err != nil {
 		before.at.release()
-		if err := before.losses.RecordLoss(ctx, MethodSubscribe, before.err); err != nil {
+		if err := before.losses.RecordLoss(ctx, protocol.MethodSubscribe, before.err); err != nil {
 			return 0, err
 		}
 	}
-	t := &retryState{conn: rc, method: MethodSubscribe, params: p, startTime: time.Now(), lastConn: before.at.conn, lossErr: before.err}
+	t := &retryState{conn: rc, method: protocol.MethodSubscribe, params: p, startTime: time.Now(), lastConn: before.at.conn, lossErr: before.err}
 	err = t.runWithRetry(ctx, func(c *conn.Conn) error {
 		seq, err = subscribeOver(ctx, c, p, w)
 		return err
@@ -85,8 +87,8 @@ type retryState struct {
 
 // timeLeft returns how long the call may still wait, and whether it has a time limit.
 func (s *retryState) timeLeft() (left time.Duration, bounded bool) {
-	if p, ok := s.params.(waitingParams); ok && p.waitTime() > 0 {
-		return p.waitTime() - time.Since(s.startTime), true
+	if p, ok := s.params.(protocol.WaitingParams); ok && p.WaitTime() > 0 {
+		return p.WaitTime() - time.Since(s.startTime), true
 	}
 	patience := time.Duration(s.conn.reconnectTimeout.Load())
 	return patience - time.Since(s.startTime), patience > 0
@@ -104,7 +106,7 @@ func (s *retryState) acquireConn(ctx context.Context) (*conn.Conn, error) {
 		return c, err
 	}
 	err = checkSameDaemon(c, s.lastConn, s.method)
-	if _, once := s.params.(retryableParams); once && err == nil {
+	if _, once := s.params.(protocol.RetryableParams); once && err == nil {
 		err = checkRemembered(c, s.method)
 	}
 	return c, err
@@ -113,10 +115,10 @@ func (s *retryState) acquireConn(ctx context.Context) (*conn.Conn, error) {
 // callOnce makes the call once.
 func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) error {
 	params := s.params
-	if p, ok := params.(waitingParams); ok && p.waitTime() > 0 {
+	if p, ok := params.(protocol.WaitingParams); ok && p.WaitTime() > 0 {
 		left, _ := s.timeLeft()
 		if s.lastConn != nil {
-			params = p.withWaitTime(max(left, time.Millisecond))
+			params = p.WithWaitTime(max(left, time.Millisecond))
 		}
 		if s.conn.remote {
 			var stop context.CancelFunc
@@ -136,7 +138,7 @@ func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) err
 // the previous one, and a call with this method cannot continue there.
 func checkSameDaemon(c, before *conn.Conn, method string) error {
 	switch method {
-	case MethodInfo, MethodPing, MethodList, MethodClients:
+	case protocol.MethodInfo, protocol.MethodPing, protocol.MethodList, protocol.MethodClients:
 		return nil
 	}
 	if c.Daemon().IsSame(before.Daemon()) {

@@ -7,6 +7,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -64,7 +66,7 @@ func (s *Session) Name() string { return s.name }
 // Author implements session.Session.
 func (s *Session) Author() string { return s.author }
 
-// As implements session.Session. See IsAuthor for the names that a daemon accepts.
+// As implements session.Session. See [protocol.IsAuthor] for the names that a daemon accepts.
 func (s *Session) As(author string) session.Session { return s.WithAuthor(author) }
 
 // WithAuthor is As with the type *Session as its result.
@@ -80,25 +82,25 @@ func (s *Session) WithWriteLock() *Session {
 
 // Info implements session.Session.
 func (s *Session) Info(ctx context.Context) (session.Info, error) {
-	return callSession[session.Info](ctx, s, MethodGet, NameParams{Session: s.name})
+	return callSession[session.Info](ctx, s, protocol.MethodGet, protocol.NameParams{Session: s.name})
 }
 
 // Submit implements session.Session.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
-	return s.startTurn(ctx, StartParams{Input: code, WriteLock: s.writeLock})
+	return s.startTurn(ctx, protocol.StartParams{Input: code, WriteLock: s.writeLock})
 }
 
 // SubmitSilent implements session.Session.
 func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error) {
-	return s.startTurn(ctx, StartParams{Input: code, Silent: true})
+	return s.startTurn(ctx, protocol.StartParams{Input: code, Silent: true})
 }
 
 // SubmitMayExit implements session.Session.
 func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
-	return s.startTurn(ctx, StartParams{Input: code, WriteLock: s.writeLock, MayExit: true})
+	return s.startTurn(ctx, protocol.StartParams{Input: code, WriteLock: s.writeLock, MayExit: true})
 }
 
-func (s *Session) startTurn(ctx context.Context, p StartParams) (uint64, error) {
+func (s *Session) startTurn(ctx context.Context, p protocol.StartParams) (uint64, error) {
 	p.Session, p.Author = s.name, s.author
 	r, err := startTurn(ctx, s.calls, p)
 	return r.Turn, s.explainError(err)
@@ -106,7 +108,7 @@ func (s *Session) startTurn(ctx context.Context, p StartParams) (uint64, error) 
 
 // Answer implements session.Session.
 func (s *Session) Answer(ctx context.Context, wait timeline.Seq, in session.Input) (uint64, error) {
-	r, err := sendInput(ctx, s.calls, InputParams{Session: s.name, InputRequest: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
+	r, err := sendInput(ctx, s.calls, protocol.InputParams{Session: s.name, InputRequest: wait, Input: string(in.Data), EOF: in.EOF, Author: s.author})
 	return r.Turn, s.explainError(err)
 }
 
@@ -126,7 +128,7 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 			pause = min(pause, max(time.Until(deadline), 1)) // 0 would be a poll
 		}
 		asked := time.Now()
-		reply, err := callSession[session.Reply](ctx, s, MethodWait, WaitParams{Session: s.name, Turn: turn, WaitMS: toMillis(pause), After: opts.After})
+		reply, err := callSession[session.Reply](ctx, s, protocol.MethodWait, protocol.WaitParams{Session: s.name, Turn: turn, WaitMS: protocol.Millis(pause), After: opts.After})
 		if err != nil {
 			return session.Reply{}, err
 		}
@@ -149,35 +151,35 @@ func (s *Session) Wait(ctx context.Context, turn uint64, o *session.WaitOptions)
 
 // Interrupt implements session.Session.
 func (s *Session) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
-	r, err := callSession[InterruptReply](ctx, s, MethodInterrupt, InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
+	r, err := callSession[protocol.InterruptReply](ctx, s, protocol.MethodInterrupt, protocol.InterruptParams{Session: s.name, Turn: turn, Active: turn == 0, Author: s.author})
 	return r.Result, err
 }
 
 // Allow implements session.Session.
 func (s *Session) Allow(ctx context.Context, g session.Grant) error {
-	return s.callWithoutResult(ctx, MethodGrant, GrantParams{Session: s.name, Grant: g, Author: s.author})
+	return s.callWithoutResult(ctx, protocol.MethodGrant, protocol.GrantParams{Session: s.name, Grant: g, Author: s.author})
 }
 
 // AnswerPermission implements session.Session.
 func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) error {
-	return s.callWithoutResult(ctx, MethodAnswerPermission, AnswerPermissionParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
+	return s.callWithoutResult(ctx, protocol.MethodAnswerPermission, protocol.AnswerPermissionParams{Session: s.name, Permission: id, OK: ok, Author: s.author})
 }
 
 // Reset implements session.Session.
 func (s *Session) Reset(ctx context.Context) error {
-	_, err := callSession[session.Info](ctx, s, MethodReset, EndParams{Session: s.name})
+	_, err := callSession[session.Info](ctx, s, protocol.MethodReset, protocol.EndParams{Session: s.name})
 	return err
 }
 
 // Close implements session.Session. It ends the session for all clients.
 func (s *Session) Close(ctx context.Context) error {
-	return s.callWithoutResult(ctx, MethodClose, EndParams{Session: s.name})
+	return s.callWithoutResult(ctx, protocol.MethodClose, protocol.EndParams{Session: s.name})
 }
 
 // Events implements session.Session. It also ends when the daemon is gone.
 func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
-		w, err := newSubscription(ctx, s.calls, SubscribeParams{Session: s.name, After: after, Author: s.author})
+		w, err := newSubscription(ctx, s.calls, protocol.SubscribeParams{Session: s.name, After: after, Author: s.author})
 		if err != nil {
 			yield(timeline.Event{}, s.explainError(err))
 			return
@@ -198,94 +200,94 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 
 // Read implements session.Session.
 func (s *Session) Read(ctx context.Context, q session.ReadQuery) (session.EventPage, error) {
-	return callSession[session.EventPage](ctx, s, MethodRead, ReadParams{Session: s.name, ReadQuery: q})
+	return callSession[session.EventPage](ctx, s, protocol.MethodRead, protocol.ReadParams{Session: s.name, ReadQuery: q})
 }
 
 // TurnSummaries implements session.Session.
 func (s *Session) TurnSummaries(ctx context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
-	return callSession[session.TurnSummaries](ctx, s, MethodOutline, OutlineParams{Session: s.name, TurnSummariesQuery: q})
+	return callSession[session.TurnSummaries](ctx, s, protocol.MethodOutline, protocol.OutlineParams{Session: s.name, TurnSummariesQuery: q})
 }
 
 // Blob implements session.Session.
 func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
-	return callSession[session.BlobPart](ctx, s, MethodBlob, BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
+	return callSession[session.BlobPart](ctx, s, protocol.MethodBlob, protocol.BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
 }
 
 // Files implements session.Session.
 func (s *Session) Files(ctx context.Context) ([]session.File, error) {
-	r, err := callSession[FileList](ctx, s, MethodFiles, FilesParams{Session: s.name})
+	r, err := callSession[protocol.FileList](ctx, s, protocol.MethodFiles, protocol.FilesParams{Session: s.name})
 	return r.Files, err
 }
 
 // File implements session.Session.
 func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePart, error) {
-	return callSession[session.FilePart](ctx, s, MethodFile, FileParams{FilesParams: FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
+	return callSession[session.FilePart](ctx, s, protocol.MethodFile, protocol.FileParams{FilesParams: protocol.FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
 }
 
 // Search implements session.Session.
 func (s *Session) Search(ctx context.Context, q session.SearchQuery) (session.SearchResult, error) {
-	return callSession[session.SearchResult](ctx, s, MethodSearch, SearchParams{Session: s.name, SearchQuery: q})
+	return callSession[session.SearchResult](ctx, s, protocol.MethodSearch, protocol.SearchParams{Session: s.name, SearchQuery: q})
 }
 
 // Output implements session.Session.
 func (s *Session) Output(ctx context.Context, q session.OutputQuery) (session.Output, error) {
-	return callSession[session.Output](ctx, s, MethodOutput, OutputParams{Session: s.name, OutputQuery: q})
+	return callSession[session.Output](ctx, s, protocol.MethodOutput, protocol.OutputParams{Session: s.name, OutputQuery: q})
 }
 
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
-	return callSession[session.Completion](ctx, s, MethodComplete, QueryParams{Session: s.name, Text: text, Cursor: cursor})
+	return callSession[session.Completion](ctx, s, protocol.MethodComplete, protocol.QueryParams{Session: s.name, Text: text, Cursor: cursor})
 }
 
 // Inspect implements session.Session.
 func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session.Inspection, error) {
-	return callSession[session.Inspection](ctx, s, MethodInspect, QueryParams{Session: s.name, Text: text, Cursor: cursor})
+	return callSession[session.Inspection](ctx, s, protocol.MethodInspect, protocol.QueryParams{Session: s.name, Text: text, Cursor: cursor})
 }
 
 // Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
-	p, err := callSession[ParseReply](ctx, s, MethodParse, QueryParams{Session: s.name, Text: text})
+	p, err := callSession[protocol.ParseReply](ctx, s, protocol.MethodParse, protocol.QueryParams{Session: s.name, Text: text})
 	return p.Status, err
 }
 
 // Destinations implements session.Session.
 func (s *Session) Destinations(ctx context.Context) ([]session.Destination, error) {
-	r, err := callSession[Destinations](ctx, s, MethodDestinations, NameParams{Session: s.name})
+	r, err := callSession[protocol.Destinations](ctx, s, protocol.MethodDestinations, protocol.NameParams{Session: s.name})
 	return r.Destinations, err
 }
 
 // Visibility implements session.Session.
 func (s *Session) Visibility(ctx context.Context) (session.Visibility, error) {
-	return callSession[session.Visibility](ctx, s, MethodVisibleHome, NameParams{Session: s.name})
+	return callSession[session.Visibility](ctx, s, protocol.MethodVisibleHome, protocol.NameParams{Session: s.name})
 }
 
 // Variables implements session.Session.
 func (s *Session) Variables(ctx context.Context) (session.Variables, error) {
-	return callSession[session.Variables](ctx, s, MethodVariables, NameParams{Session: s.name})
+	return callSession[session.Variables](ctx, s, protocol.MethodVariables, protocol.NameParams{Session: s.name})
 }
 
 // Type implements session.Session. It returns when the daemon has accepted the keys. Calls that are
 // made at the same time may arrive in another order.
 func (s *Session) Type(ctx context.Context, keys session.Keys) (uint64, error) {
-	r, err := typeKeys(ctx, s.calls, TypeParams{Session: s.name, Author: s.author, Keys: keys})
+	r, err := typeKeys(ctx, s.calls, protocol.TypeParams{Session: s.name, Author: s.author, Keys: keys})
 	return r.Turn, s.explainError(err)
 }
 
 // Screen implements session.Session.
 func (s *Session) Screen(ctx context.Context) (session.Screen, error) {
-	return callSession[session.Screen](ctx, s, MethodScreen, NameParams{Session: s.name})
+	return callSession[session.Screen](ctx, s, protocol.MethodScreen, protocol.NameParams{Session: s.name})
 }
 
 // Resize implements session.Session. With several clients the latest size counts.
 func (s *Session) Resize(ctx context.Context, size session.Size) error {
-	return s.callWithoutResult(ctx, MethodResize, ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
+	return s.callWithoutResult(ctx, protocol.MethodResize, protocol.ResizeParams{Session: s.name, Rows: int(size.Rows), Cols: int(size.Cols)})
 }
 
 // ReadAs lets a reader continue where it stopped. It reads under its own name, or under a different
 // one if a connected client already uses that name. It waits for a session that is being prepared.
 // The returned session writes under the same name. read is how far the reader had read.
 func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read timeline.Seq, err error) {
-	m, err := callSession[ReadCursor](ctx, s, MethodReadCursor, ReadCursorParams{Session: s.name, Reader: reader, Own: true})
+	m, err := callSession[protocol.ReadCursor](ctx, s, protocol.MethodReadCursor, protocol.ReadCursorParams{Session: s.name, Reader: reader, Own: true})
 	if err != nil {
 		return s, 0, err
 	}
@@ -294,16 +296,16 @@ func (s *Session) ReadAs(ctx context.Context, reader string) (as *Session, read 
 
 // SaveReadCursor stores how far the author has read, and returns it; 0 only asks.
 func (s *Session) SaveReadCursor(ctx context.Context, seq timeline.Seq) (timeline.Seq, error) {
-	m, err := callSession[ReadCursor](ctx, s, MethodReadCursor, ReadCursorParams{Session: s.name, Reader: s.author, Seq: seq})
+	m, err := callSession[protocol.ReadCursor](ctx, s, protocol.MethodReadCursor, protocol.ReadCursorParams{Session: s.name, Reader: s.author, Seq: seq})
 	return m.Seq, err
 }
 
 // TakeWriteLock takes the write lock, see Client.TakeWriteLock.
 func (s *Session) TakeWriteLock(ctx context.Context, long bool) error {
-	return s.callWithoutResult(ctx, MethodTakeWriteLock, WriteLockParams{Session: s.name, Author: s.author, Long: long})
+	return s.callWithoutResult(ctx, protocol.MethodTakeWriteLock, protocol.WriteLockParams{Session: s.name, Author: s.author, Long: long})
 }
 
 // ReleaseWriteLock releases the write lock, if this process has it.
 func (s *Session) ReleaseWriteLock(ctx context.Context) error {
-	return s.callWithoutResult(ctx, MethodReleaseWriteLock, WriteLockParams{Session: s.name, Author: s.author})
+	return s.callWithoutResult(ctx, protocol.MethodReleaseWriteLock, protocol.WriteLockParams{Session: s.name, Author: s.author})
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
@@ -37,7 +39,7 @@ func (c *singleConn) callMethod(ctx context.Context, method string, params, resu
 	return c.Call(ctx, method, params, result)
 }
 
-func (c *singleConn) subscribeReceiver(ctx context.Context, before lostStream, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
+func (c *singleConn) subscribeReceiver(ctx context.Context, before lostStream, p protocol.SubscribeParams, w streamReceiver) (timeline.Seq, error) {
 	if before.err != nil {
 		return 0, before.err
 	}
@@ -50,14 +52,14 @@ func (c *singleConn) newRequestID() string { return "" }
 
 // connectionMethods are the methods that a connection itself uses.
 var connectionMethods = conn.Methods{
-	Info: MethodInfo, Ping: MethodPing, Hello: MethodHello,
-	Notifications: []string{MethodSnapshot, MethodEvent, MethodChange, MethodEnded},
+	Info: protocol.MethodInfo, Ping: protocol.MethodPing, Hello: protocol.MethodHello,
+	Notifications: []string{protocol.MethodSnapshot, protocol.MethodEvent, protocol.MethodChange, protocol.MethodEnded},
 }
 
 // connectionOptions returns the options of a connection. A remote one is probed while it is
 // needed.
 func connectionOptions(stream net.Conn, isRemote bool, handle func(*jsonrpc2.Message)) conn.Options {
-	o := conn.Options{Protocol: Protocol, Methods: connectionMethods, Remote: isRemote, OnNotification: handle}
+	o := conn.Options{Protocol: protocol.Version, Methods: connectionMethods, Remote: isRemote, OnNotification: handle}
 	if over, ok := stream.(interface{ Greeting() remote.Greeting }); ok {
 		g := over.Greeting()
 		o.Greeting = &conn.DaemonGreeting{Version: g.Version, Protocol: g.Protocol, PID: g.PID, Started: g.Started}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
@@ -36,9 +38,9 @@ type lostStream struct {
 }
 
 // subscribeOver subscribes for w over one connection.
-func subscribeOver(ctx context.Context, c *conn.Conn, p SubscribeParams, w streamReceiver) (timeline.Seq, error) {
-	var r SubscribeReply
-	if err := c.Call(ctx, MethodSubscribe, p, &r); err != nil {
+func subscribeOver(ctx context.Context, c *conn.Conn, p protocol.SubscribeParams, w streamReceiver) (timeline.Seq, error) {
+	var r protocol.SubscribeReply
+	if err := c.Call(ctx, protocol.MethodSubscribe, p, &r); err != nil {
 		return r.Seq, err
 	}
 	to := streamPosition{conn: c, id: r.Subscription, release: c.AddKeepAlive()}
@@ -53,7 +55,7 @@ func subscribeOver(ctx context.Context, c *conn.Conn, p SubscribeParams, w strea
 // unsubscribe ends a subscription in the daemon.
 func (p streamPosition) unsubscribe(ctx context.Context, w streamReceiver) error {
 	w.closeWithError(session.ErrClosed)
-	err := p.conn.Call(ctx, MethodUnsubscribe, SubscriptionParams{p.id}, nil)
+	err := p.conn.Call(ctx, protocol.MethodUnsubscribe, protocol.SubscriptionParams{Subscription: p.id}, nil)
 	p.conn.RemoveReceiver(p.id)
 	p.release()
 	return err
@@ -64,7 +66,7 @@ func isDisconnect(err error) bool { return session.KindOf(err) == session.KindUn
 
 // endReason returns why a subscription has ended.
 func endReason(m *jsonrpc2.Message) error {
-	var e SubscriptionEnd
+	var e protocol.SubscriptionEnd
 	if json.Unmarshal(m.Params, &e) == nil && e.Detached {
 		return &session.Error{Kind: session.KindDetached, Message: e.Reason}
 	}

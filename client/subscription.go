@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/internal/backoff"
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
@@ -20,7 +22,7 @@ type Subscription struct {
 	Seq timeline.Seq // the snapshot reaches up to this event
 
 	calls     caller
-	params    SubscribeParams
+	params    protocol.SubscribeParams
 	wake      chan struct{}
 	buffered  []timeline.Event    // of the goroutine that calls Next
 	lastSeq   timeline.Seq        // of the goroutine that calls Next; everything up to it has arrived
@@ -47,7 +49,7 @@ const (
 	flowUnknown // the call that changes it failed
 )
 
-func newSubscription(ctx context.Context, c caller, p SubscribeParams) (*Subscription, error) {
+func newSubscription(ctx context.Context, c caller, p protocol.SubscribeParams) (*Subscription, error) {
 	w := &Subscription{calls: c, params: p, lastSeq: p.After, wake: make(chan struct{}, 1), flowLock: make(chan struct{}, 1)}
 	seq, err := c.subscribeReceiver(ctx, lostStream{}, p, w)
 	w.Seq = seq
@@ -105,20 +107,20 @@ func (sub *Subscription) Next(ctx context.Context) (timeline.Event, error) {
 			return timeline.Event{}, err
 		}
 		switch m.Method {
-		case MethodSnapshot:
-			var s Snapshot
+		case protocol.MethodSnapshot:
+			var s protocol.Snapshot
 			if err := json.Unmarshal(m.Params, &s); err != nil {
 				return timeline.Event{}, err
 			}
 			sub.buffered = append(sub.buffered, s.Events...)
-		case MethodEvent:
-			var l LiveEvent
+		case protocol.MethodEvent:
+			var l protocol.LiveEvent
 			if err := json.Unmarshal(m.Params, &l); err != nil {
 				return timeline.Event{}, err
 			}
 			sub.lastSeq = l.Event.Seq
 			return l.Event, nil
-		case MethodEnded:
+		case protocol.MethodEnded:
 			err := endReason(m)
 			sub.mu.Lock()
 			sub.err = err // even if the connection has ended in the meantime
@@ -192,17 +194,17 @@ func (sub *Subscription) syncFlow(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for {
-		method, wanted := MethodResume, flowSending
+		method, wanted := protocol.MethodResume, flowSending
 		sub.mu.Lock()
 		if sub.paused || sub.isFull {
-			method, wanted = MethodPause, flowPaused
+			method, wanted = protocol.MethodPause, flowPaused
 		}
 		at, reported := sub.position, sub.daemonFlow
 		sub.mu.Unlock()
 		if reported == wanted {
 			return nil
 		}
-		err := at.conn.Call(ctx, method, SubscriptionParams{at.id}, nil)
+		err := at.conn.Call(ctx, method, protocol.SubscriptionParams{Subscription: at.id}, nil)
 		sub.mu.Lock()
 		if sub.position.id == at.id && sub.position.conn == at.conn {
 			sub.daemonFlow = wanted

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -18,7 +20,7 @@ func (s *Session) StartTurn(code string, onStart func(turn uint64)) session.Pend
 	t := s.newPendingTurn(onStart)
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }
 	t.startAndWait = func(ctx context.Context, o waitingCall) (session.Reply, error) {
-		return startTurn(ctx, s.calls, StartParams{
+		return startTurn(ctx, s.calls, protocol.StartParams{
 			Session: s.name, Input: code, Author: s.author, WriteLock: s.writeLock,
 			After: o.after, ReadCursor: o.readCursor, WaitMS: o.waitMS, Continues: true, Request: t.request,
 		})
@@ -32,7 +34,7 @@ func (s *Session) StartAnswer(request timeline.Seq, in session.Input, onStart fu
 	t := s.newPendingTurn(onStart)
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Answer(ctx, request, in) }
 	t.startAndWait = func(ctx context.Context, o waitingCall) (session.Reply, error) {
-		return sendInput(ctx, s.calls, InputParams{
+		return sendInput(ctx, s.calls, protocol.InputParams{
 			Session: s.name, InputRequest: request, Input: string(in.Data), EOF: in.EOF, Author: s.author,
 			After: o.after, ReadCursor: o.readCursor, WaitMS: o.waitMS, Continues: true, Request: t.request,
 		})
@@ -87,7 +89,7 @@ func (t *pendingTurn) callAndWait(ctx context.Context, o session.WaitOptions) (s
 	defer t.session.calls.watchTurn(t.request, t.markStarted)()
 	p := waitingCall{after: o.After, readCursor: t.session.pendingCursor.takeSeq()}
 	if !o.Poll {
-		p.waitMS = toMillis(min(o.Timeout, maxPollTimeout))
+		p.waitMS = protocol.Millis(min(o.Timeout, maxPollTimeout))
 	}
 	r, err := t.startAndWait(ctx, p)
 	if err == nil {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -21,19 +23,19 @@ func TestType(t *testing.T) {
 	t.Run("is repeated as the same request, and only to a daemon that remembers it", func(t *testing.T) {
 		t.Parallel()
 		for known, want := range map[bool]session.Kind{true: "", false: session.KindOutcomeUnknown} {
-			requests := make(chan TypeParams, 2)
+			requests := make(chan protocol.TypeParams, 2)
 			dialer := &greetingDialer{serve: func(n int, in *bufio.Scanner, out io.Writer) {
 				id, _ := readCall(in)
 				_, _ = io.WriteString(out, helloAnswer(id, known && n > 1))
 				var call struct {
 					ID     json.RawMessage
 					Method string
-					Params TypeParams
+					Params protocol.TypeParams
 				}
 				if !in.Scan() {
 					return
 				}
-				if err := json.Unmarshal(in.Bytes(), &call); err != nil || call.Method != MethodType {
+				if err := json.Unmarshal(in.Bytes(), &call); err != nil || call.Method != protocol.MethodType {
 					t.Errorf("got %s, %v", in.Bytes(), err)
 				}
 				requests <- call.Params

@@ -29,16 +29,16 @@ func TestGenerate(t *testing.T) {
 	// The test changes a copy of the sources.
 	t.Run("rejects types that its tables do not list", func(t *testing.T) {
 		for name, change := range map[string][2]string{
-			"client.MethodNew":                  {"\tMethodInfo = \"server/info\"\n", "\tMethodInfo = \"server/info\"\n\tMethodNew = \"server/new\"\n"},
-			"client.DaemonInfo writes its JSON": {"// DaemonInfo describes the daemon: its program, its process and how much it serves.", "func (i DaemonInfo) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// DaemonInfo describes the daemon: its program, its process and how much it serves."},
+			"protocol.MethodNew":                  {"\tMethodInfo = \"server/info\"\n", "\tMethodInfo = \"server/info\"\n\tMethodNew = \"server/new\"\n"},
+			"protocol.DaemonInfo writes its JSON": {"// DaemonInfo describes the daemon: its program, its process and how much it serves.", "func (i DaemonInfo) MarshalJSON() ([]byte, error) { return nil, nil }\n\n// DaemonInfo describes the daemon: its program, its process and how much it serves."},
 		} {
 			root := t.TempDir()
-			for _, pkg := range []string{"client", "session", "timeline"} {
+			for _, pkg := range []string{"client/protocol", "session", "timeline"} {
 				if err := os.CopyFS(filepath.Join(root, pkg), os.DirFS(filepath.Join("..", "..", pkg))); err != nil {
 					t.Fatal(err)
 				}
 			}
-			path := filepath.Join(root, "client", "wire.go")
+			path := filepath.Join(root, "client", "protocol", "messages.go")
 			source, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)

@@ -66,7 +66,7 @@ func readModel(root string) (*wireModel, error) {
 		names: make(map[string]string), objects: make(map[string]*wireObject), constants: make(map[string][]string), customJSON: make(map[string]bool),
 		packages: make(map[string]map[string]*ast.TypeSpec), docs: make(map[*ast.TypeSpec]string),
 	}
-	for _, p := range []string{"client", "session", "timeline", "timeline/internal/event"} {
+	for _, p := range []string{"client/protocol", "session", "timeline", "timeline/internal/event"} {
 		if err := w.parsePackage(filepath.Join(root, filepath.FromSlash(p)), path.Base(p)); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func readModel(root string) (*wireModel, error) {
 	known := make(map[string]bool)
 	for _, m := range slices.Concat(rpcMethods, rpcNotifications) {
 		if w.names[m.name] == "" {
-			return nil, fmt.Errorf("package client lacks the constant %s", m.name)
+			return nil, fmt.Errorf("package protocol lacks the constant %s", m.name)
 		}
 		known[m.name] = true
 		for _, t := range []string{m.params, m.result} {
@@ -88,7 +88,7 @@ func readModel(root string) (*wireModel, error) {
 	}
 	for name := range w.names {
 		if !known[name] {
-			return nil, fmt.Errorf("client.%s is not in the table of methods of clients/generate", name)
+			return nil, fmt.Errorf("protocol.%s is not in the table of methods of clients/generate", name)
 		}
 	}
 	return w, nil
@@ -151,10 +151,10 @@ func (w *wireModel) addConstant(pkg string, spec *ast.ValueSpec) {
 		}
 		value, err := strconv.Unquote(literal.Value)
 		switch {
-		case name.Name == "Protocol" && pkg == "client":
+		case name.Name == "Version" && pkg == "protocol":
 			w.protocol = literal.Value
 		case err != nil:
-		case pkg == "client" && strings.HasPrefix(name.Name, "Method"):
+		case pkg == "protocol" && strings.HasPrefix(name.Name, "Method"):
 			w.names[name.Name] = value
 		case spec.Type != nil:
 			t := w.qualifiedName(pkg, spec.Type)

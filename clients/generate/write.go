@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-const generatedNotice = "Written by go run ./clients/generate from the Go types of package client. Do not edit."
+const generatedNotice = "Written by go run ./clients/generate from the Go types of package client/protocol. Do not edit."
 
 // writeSchema writes the JSON Schema, with the methods next to the types.
 func (w *wireModel) writeSchema() ([]byte, error) {

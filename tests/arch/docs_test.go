@@ -70,7 +70,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 		named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*(?:_[A-Za-z0-9_]*)?)([*…]|\\.\\.\\.)?(?:/([^`]+))?`")
-		wire, err := os.ReadFile(filepath.Join(tr.root, "client", "wire.go"))
+		wire, err := os.ReadFile(filepath.Join(tr.root, "client", "protocol", "messages.go"))
 		if err != nil {
 			t.Fatal(err)
 		}

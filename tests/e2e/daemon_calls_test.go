@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
@@ -365,7 +367,7 @@ func TestMCPDaemon(t *testing.T) {
 			t.Helper()
 			wait.Until(t, "the daemon knows the events that "+reader+" was shown", func() bool {
 				s, err := conn.GetSession(t.Context(), "bot")
-				m, markErr := conn.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "bot", Reader: reader})
+				m, markErr := conn.SaveReadCursor(t.Context(), protocol.ReadCursorParams{Session: "bot", Reader: reader})
 				return err == nil && markErr == nil && m.Seq == s.LastSeq
 			})
 		}

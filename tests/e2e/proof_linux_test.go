@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
@@ -357,7 +359,7 @@ func TestImpostor(t *testing.T) {
 				if grant {
 					c, err := client.Dial(t.Context(), client.DefaultDialer(h.envValue))
 					if err == nil {
-						err = c.GrantAccess(t.Context(), client.GrantParams{Session: "inside", Grant: session.Grant{Write: work}})
+						err = c.GrantAccess(t.Context(), protocol.GrantParams{Session: "inside", Grant: session.Grant{Write: work}})
 					}
 					if err != nil {
 						t.Fatal(err)

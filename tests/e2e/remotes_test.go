@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
@@ -292,7 +294,7 @@ wait $far`
 		})
 		wait.Until(t, "the idle connection outlived the silence timeout", func() bool {
 			said, err := os.ReadFile(files("said[0-9]*")[0])
-			return err == nil && strings.Count(string(said), client.MethodPing) > 15 // ten probes in that time
+			return err == nil && strings.Count(string(said), protocol.MethodPing) > 15 // ten probes in that time
 		})
 		if !testexec.IsAlive(far) {
 			t.Error("the remote end of an idle connection has exited")

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
@@ -41,7 +43,7 @@ func cutCount(t *testing.T) int {
 func (r *testRemote) openSession(t testing.TB, l *client.Client) *client.Session {
 	t.Helper()
 	name := "s" + strings.ToLower(r.mark[:8])
-	s, _, _, err := l.OpenSession(t.Context(), client.CreateParams{Name: name, Language: "python"})
+	s, _, _, err := l.OpenSession(t.Context(), protocol.CreateParams{Name: name, Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
@@ -149,7 +152,7 @@ func (d *testDaemon) dialDaemon() *client.Client {
 // openSession opens a Python session.
 func (d *testDaemon) openSession(name string) {
 	d.t.Helper()
-	if _, err := d.dialDaemon().CreateSession(d.t.Context(), client.CreateParams{Name: name}); err != nil {
+	if _, err := d.dialDaemon().CreateSession(d.t.Context(), protocol.CreateParams{Name: name}); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -157,7 +160,7 @@ func (d *testDaemon) openSession(name string) {
 // execCode runs code in a session on behalf of an agent, until it ends or requests input.
 func (d *testDaemon) execCode(name, code string) session.Reply {
 	d.t.Helper()
-	reply, err := d.dialDaemon().StartTurn(d.t.Context(), client.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
+	reply, err := d.dialDaemon().StartTurn(d.t.Context(), protocol.StartParams{Session: name, Input: code, Author: "claude", WaitMS: testTimeout.Milliseconds()})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -167,7 +170,7 @@ func (d *testDaemon) execCode(name, code string) session.Reply {
 // waitOver waits until the session runs no code.
 func (d *testDaemon) waitOver(name string) {
 	d.t.Helper()
-	if _, err := d.dialDaemon().WaitTurn(d.t.Context(), client.WaitParams{Session: name, WaitMS: testTimeout.Milliseconds()}); err != nil {
+	if _, err := d.dialDaemon().WaitTurn(d.t.Context(), protocol.WaitParams{Session: name, WaitMS: testTimeout.Milliseconds()}); err != nil {
 		d.t.Fatal(err)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/chromedp/chromedp"
-	"github.com/turnstone-repl/turnstone/client"
+
 	"github.com/turnstone-repl/turnstone/internal/testkit/sandboxcheck"
 )
 
@@ -192,7 +194,7 @@ func TestPage(t *testing.T) {
 		s := newTestDaemon(t)
 		b := openTab(t)
 		work, one, two := sandboxcheck.TempDir(t), sandboxcheck.TempDir(t), sandboxcheck.TempDir(t)
-		if _, err := s.dialDaemon().CreateSession(t.Context(), client.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", AskUser: true}); err != nil {
+		if _, err := s.dialDaemon().CreateSession(t.Context(), protocol.CreateParams{Name: "held", Dir: work, Sandbox: "workspace", AskUser: true}); err != nil {
 			t.Skip("no sandbox available: ", err)
 		}
 		write := func(dir string) string { return "open('" + filepath.Join(dir, "file") + "', 'w').write('x')" }

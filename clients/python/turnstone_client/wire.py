@@ -1,6 +1,6 @@
 """Types of the daemon's protocol.
 
-Written by go run ./clients/generate from the Go types of package client. Do not edit.
+Written by go run ./clients/generate from the Go types of package client/protocol. Do not edit.
 """
 
 from __future__ import annotations

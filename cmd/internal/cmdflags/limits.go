@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -45,12 +46,12 @@ func (l *LimitFlags) ValidateLimits() error {
 }
 
 // ClientLimits converts the limits for a request to a daemon.
-func (l *LimitFlags) ClientLimits() client.SessionLimits {
-	return client.SessionLimits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
+func (l *LimitFlags) ClientLimits() protocol.SessionLimits {
+	return protocol.SessionLimits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, TurnMS: l.Turn.Milliseconds()}
 }
 
 // LimitsFromClient converts the limits in a request to a daemon.
-func LimitsFromClient(l client.SessionLimits) workers.Limits {
+func LimitsFromClient(l protocol.SessionLimits) workers.Limits {
 	return workers.Limits{Memory: l.Memory, Processes: l.Processes, CPUs: l.CPUs, Files: l.Files, Disk: l.Disk, Turn: time.Duration(l.TurnMS) * time.Millisecond}
 }
 

@@ -11,7 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/sandbox"
@@ -200,7 +201,7 @@ func hideUserConfig(s *sandbox.Policy) {
 }
 
 // SetSandboxParams adds a sandbox to a request to a daemon.
-func SetSandboxParams(s *sandbox.Policy, p *client.CreateParams) {
+func SetSandboxParams(s *sandbox.Policy, p *protocol.CreateParams) {
 	if s != nil {
 		p.Sandbox, p.Writable, p.Network, p.Hosts, p.AskUser = string(s.Level), s.Writable, string(s.Network), s.Hosts, s.AskUser
 		p.Protected, p.Accept, p.Home, p.Readable = s.Protected, string(s.AcceptMechanism), string(s.Home), s.Readable
@@ -229,7 +230,7 @@ func LoginEnv(s *sandbox.Policy) map[string]string {
 
 // SandboxFromParams returns the sandbox that a client of the daemon requests. It returns nil if the
 // client requests none.
-func SandboxFromParams(p client.CreateParams) *sandbox.Policy {
+func SandboxFromParams(p protocol.CreateParams) *sandbox.Policy {
 	if p.Sandbox == "" {
 		return nil
 	}

@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -23,7 +24,7 @@ func (s *subscription) sendChanges(ctx context.Context, e *openSession) error {
 	for {
 		now, event, state := e.session.Tick()
 		if sent.Session == "" || !now.Equal(sent) {
-			if err := s.conn.NotifyWhenRoom(ctx, client.MethodChange, client.ChangeNotice{Subscription: s.id, Change: now}); err != nil {
+			if err := s.conn.NotifyWhenRoom(ctx, protocol.MethodChange, protocol.ChangeNotice{Subscription: s.id, Change: now}); err != nil {
 				return err
 			}
 			sent = now

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/session"
@@ -51,10 +53,10 @@ func TestChangeStream(t *testing.T) {
 		begun, ticks := time.Now(), 0
 		next := func() session.Tick {
 			for {
-				if line := raw.receive(); strings.Contains(line, client.MethodChange) {
+				if line := raw.receive(); strings.Contains(line, protocol.MethodChange) {
 					ticks++
 					var m struct {
-						Params client.ChangeNotice `json:"params"`
+						Params protocol.ChangeNotice `json:"params"`
 					}
 					if err := json.Unmarshal([]byte(line), &m); err != nil {
 						t.Fatal(err)
@@ -91,11 +93,11 @@ func TestChangeStream(t *testing.T) {
 		}
 		readUntilChange(t, w, "the session that is there", is("main", session.StateIdle))
 		for range 3 { // again under the same name
-			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "later"}); err != nil {
+			if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "later"}); err != nil {
 				t.Fatal(err)
 			}
 			readUntilChange(t, w, "a session that is opened", is("later", session.StateIdle))
-			if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "later", Input: "wait name? "}); err != nil {
+			if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "later", Input: "wait name? "}); err != nil {
 				t.Fatal(err)
 			}
 			tick, _ := readUntilChange(t, w, "an input request", is("later", session.StateWaiting))
@@ -123,10 +125,10 @@ func TestChangeStream(t *testing.T) {
 		if _, err := c.SubscribeChanges(t.Context(), "nobody"); session.KindOf(err) != session.KindClosed {
 			t.Errorf("got %v", err)
 		}
-		if _, err := c.Subscribe(t.Context(), client.SubscribeParams{ChangesOnly: true, After: 1}); session.KindOf(err) != session.KindInvalid {
+		if _, err := c.Subscribe(t.Context(), protocol.SubscribeParams{ChangesOnly: true, After: 1}); session.KindOf(err) != session.KindInvalid {
 			t.Errorf("got %v", err)
 		}
-		if _, err := c.Subscribe(t.Context(), client.SubscribeParams{}); session.KindOf(err) != session.KindInvalid {
+		if _, err := c.Subscribe(t.Context(), protocol.SubscribeParams{}); session.KindOf(err) != session.KindInvalid {
 			t.Errorf("events of all sessions: got %v", err)
 		}
 		w := r.newChangeStream(c, "main")
@@ -171,11 +173,11 @@ func TestChangeStream(t *testing.T) {
 		for _, name := range []string{"", "main"} {
 			w := r.newChangeStream(c, name)
 			before, _ := readUntilChange(t, w, "the first", func(session.Tick) bool { return true })
-			if err := c.Call(t.Context(), client.MethodPause, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+			if err := c.Call(t.Context(), protocol.MethodPause, protocol.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
 				t.Fatal(err)
 			}
 			r.runCode(c, "print x", "x\n")
-			if err := c.Call(t.Context(), client.MethodResume, client.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
+			if err := c.Call(t.Context(), protocol.MethodResume, protocol.SubscriptionParams{Subscription: w.ID()}, nil); err != nil {
 				t.Fatal(err)
 			}
 			readUntilChange(t, w, "what was missed", func(t session.Tick) bool { return t.LastSeq > before.LastSeq })
@@ -187,7 +189,7 @@ func TestChangeStream(t *testing.T) {
 		r := startDaemon(t, nil)
 		near := r.dial()
 		for _, name := range []string{"goes", "stays"} {
-			if _, err := near.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+			if _, err := near.CreateSession(t.Context(), protocol.CreateParams{Name: name}); err != nil {
 				t.Fatal(err)
 			}
 		}

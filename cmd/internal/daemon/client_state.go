@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -76,19 +77,19 @@ func (d *Daemon) clientOf(conn *rpcserver.Conn) *clientState {
 
 // handleHello assigns a connection to the client with the given identity. The previous connection
 // of the client ends at once, and its calls are cancelled; their turns continue.
-func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.HelloParams) (client.HelloReply, error) {
+func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p protocol.HelloParams) (protocol.HelloReply, error) {
 	if !isIdentity(p.ID) {
-		return client.HelloReply{}, rpcserver.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", minIdentityBytes, maxIdentityBytes)
+		return protocol.HelloReply{}, rpcserver.InvalidParams("id: use %d to %d random letters, digits, hyphens and underscores", minIdentityBytes, maxIdentityBytes)
 	}
 	if p.Epoch == 0 {
-		return client.HelloReply{}, rpcserver.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each later connection")
+		return protocol.HelloReply{}, rpcserver.InvalidParams("epoch is required: 1 for the first connection of a client, and one more for each later connection")
 	}
 	if !r.First {
-		return client.HelloReply{}, rpcserver.InvalidParams("client/hello must be the first call of a connection")
+		return protocol.HelloReply{}, rpcserver.InvalidParams("client/hello must be the first call of a connection")
 	}
 	c, known, before, err := d.attachClient(r.Conn, p)
 	if err != nil {
-		return client.HelloReply{}, err
+		return protocol.HelloReply{}, err
 	}
 	if before != nil {
 		before.Logger.Info("connection replaced by a newer one of the same client")
@@ -97,7 +98,7 @@ func (d *Daemon) handleHello(_ context.Context, r *rpcserver.Request, p client.H
 	for _, b := range d.restoreWriteLocks(c) {
 		b.announce()
 	}
-	return client.HelloReply{DaemonInfo: d.daemonInfo(), Known: known}, nil
+	return protocol.HelloReply{DaemonInfo: d.daemonInfo(), Known: known}, nil
 }
 
 // errReplaced ends a connection whose client has connected again.
@@ -113,7 +114,7 @@ func isIdentity(id string) bool {
 
 // attachClient assigns a connection to the client with an identity. before is the previous
 // connection of the client, or nil if that has ended.
-func (d *Daemon) attachClient(conn *rpcserver.Conn, p client.HelloParams) (c *clientState, known bool, before *rpcserver.Conn, err error) {
+func (d *Daemon) attachClient(conn *rpcserver.Conn, p protocol.HelloParams) (c *clientState, known bool, before *rpcserver.Conn, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.connections[conn]
@@ -181,8 +182,8 @@ func (d *Daemon) restoreWriteLocks(c *clientState) (announce []*writeLock) {
 
 // checkAuthor returns an error if name is not a valid author. "" is valid.
 func checkAuthor(name string) error {
-	if !client.IsAuthor(name) {
-		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", client.MaxAuthorBytes)
+	if !protocol.IsAuthor(name) {
+		return rpcserver.InvalidParams("author: use up to %d bytes of text, without control or invisible characters", protocol.MaxAuthorBytes)
 	}
 	return nil
 }

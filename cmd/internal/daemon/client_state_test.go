@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
@@ -21,7 +23,7 @@ const testIdentity = "0123456789abcdef-caller"
 func (d *testDaemon) connectAs(epoch uint64) *client.Client {
 	d.t.Helper()
 	c := d.dialWithoutHello()
-	if err := c.Call(d.t.Context(), client.MethodHello, client.HelloParams{ID: testIdentity, Epoch: epoch}, nil); err != nil {
+	if err := c.Call(d.t.Context(), protocol.MethodHello, protocol.HelloParams{ID: testIdentity, Epoch: epoch}, nil); err != nil {
 		d.t.Fatal(err)
 	}
 	return c
@@ -48,7 +50,7 @@ func (d *testDaemon) writeLockHolder(c *client.Client) string {
 	return now.WriteLockHolder
 }
 
-func saveReadCursor(t *testing.T, c *client.Client, p client.ReadCursorParams) client.ReadCursor {
+func saveReadCursor(t *testing.T, c *client.Client, p protocol.ReadCursorParams) protocol.ReadCursor {
 	t.Helper()
 	p.Session = "main"
 	m, err := c.SaveReadCursor(t.Context(), p)
@@ -67,21 +69,21 @@ func TestHello(t *testing.T) {
 		other := r.dial()
 		r.newSession(other)
 		dark := r.connectAs(1)
-		saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Own: true})
-		saveReadCursor(t, dark, client.ReadCursorParams{Reader: "agent", Seq: 2})
+		saveReadCursor(t, dark, protocol.ReadCursorParams{Reader: "agent", Own: true})
+		saveReadCursor(t, dark, protocol.ReadCursorParams{Reader: "agent", Seq: 2})
 		if err := dark.TakeWriteLock(t.Context(), "main", "agent", true); err != nil {
 			t.Fatal(err)
 		}
-		begun, err := dark.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WaitMS: processTimeout.Milliseconds()})
+		begun, err := dark.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || begun.InputRequest == nil {
 			t.Fatalf("got %+v, %v", begun, err)
 		}
-		if _, err := other.CreateSession(t.Context(), client.CreateParams{Name: "side"}); err != nil {
+		if _, err := other.CreateSession(t.Context(), protocol.CreateParams{Name: "side"}); err != nil {
 			t.Fatal(err)
 		}
 		waiting := make(chan error, 1)
 		go func() {
-			_, err := dark.StartTurn(context.Background(), client.StartParams{Session: "side", Input: "sleep 1h", WaitMS: 3600 * 1000})
+			_, err := dark.StartTurn(context.Background(), protocol.StartParams{Session: "side", Input: "sleep 1h", WaitMS: 3600 * 1000})
 			waiting <- err
 		}()
 		wait.Until(t, "the long turn runs", func() bool {
@@ -94,13 +96,13 @@ func TestHello(t *testing.T) {
 		if err := <-waiting; session.KindOf(err) != session.KindUnreachable {
 			t.Errorf("the call on the old connection got %v", err)
 		}
-		if m := saveReadCursor(t, again, client.ReadCursorParams{Reader: "agent", Own: true}); m.Reader != "agent" || m.Seq != 2 {
+		if m := saveReadCursor(t, again, protocol.ReadCursorParams{Reader: "agent", Own: true}); m.Reader != "agent" || m.Seq != 2 {
 			t.Errorf("it reads as %+v", m)
 		}
 		if w := r.writeLockHolder(other); w != "agent" {
 			t.Errorf("the write lock belongs to %q", w)
 		}
-		input := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: "yes\n", WaitMS: processTimeout.Milliseconds()}
+		input := protocol.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: "yes\n", WaitMS: processTimeout.Milliseconds()}
 		if _, err := other.SendInput(t.Context(), input); session.KindOf(err) != session.KindLocked {
 			t.Errorf("another client writes: %v", err)
 		}
@@ -119,14 +121,14 @@ func TestHello(t *testing.T) {
 		r.newSession(other)
 		for i, leave := range []func(*client.Client){func(*client.Client) {}, func(c *client.Client) { _ = c.Close() }} {
 			first := r.connectAs(uint64(2*i + 1))
-			reply, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WriteLock: true, WaitMS: processTimeout.Milliseconds()})
+			reply, err := first.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait go? ", Author: "agent", WriteLock: true, WaitMS: processTimeout.Milliseconds()})
 			if err != nil || reply.InputRequest == nil {
 				t.Fatalf("got %+v, %v", reply, err)
 			}
 			leave(first)
 			second := r.connectAs(uint64(2*i + 2))
 			wait.Until(t, "it has its write lock", func() bool { return r.writeLockHolder(other) == "agent" })
-			if _, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
+			if _, err := second.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 				t.Error(err)
 			}
 			if w := r.writeLockHolder(other); w != "" {
@@ -183,7 +185,7 @@ func TestHello(t *testing.T) {
 		}
 		for _, one := range all {
 			if one.Self {
-				if err := other.DetachClient(t.Context(), client.DetachParams{Client: one.Client}); err != nil {
+				if err := other.DetachClient(t.Context(), protocol.DetachParams{Client: one.Client}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -201,23 +203,23 @@ func TestHello(t *testing.T) {
 		setting := r.dial()
 		r.newSession(setting)
 		used := r.dial()
-		saveReadCursor(t, used, client.ReadCursorParams{Reader: "me", Own: true})
+		saveReadCursor(t, used, protocol.ReadCursorParams{Reader: "me", Own: true})
 		now := r.connectAs(5)
 		for _, bad := range []struct {
 			conn *client.Client
-			p    client.HelloParams
+			p    protocol.HelloParams
 			says string
 		}{
-			{r.dialWithoutHello(), client.HelloParams{ID: "short", Epoch: 1}, "16 to 64 random letters"},
-			{r.dialWithoutHello(), client.HelloParams{ID: strings.Repeat("x", 65), Epoch: 1}, "16 to 64 random letters"},
-			{r.dialWithoutHello(), client.HelloParams{ID: "0123456789abcde\x00", Epoch: 1}, "16 to 64 random letters"},
-			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity}, "epoch is required"},
-			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 4}, "epoch is 4 and must be above 5"},
-			{r.dialWithoutHello(), client.HelloParams{ID: testIdentity, Epoch: 5}, "must be above 5"},
-			{now, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
-			{used, client.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
+			{r.dialWithoutHello(), protocol.HelloParams{ID: "short", Epoch: 1}, "16 to 64 random letters"},
+			{r.dialWithoutHello(), protocol.HelloParams{ID: strings.Repeat("x", 65), Epoch: 1}, "16 to 64 random letters"},
+			{r.dialWithoutHello(), protocol.HelloParams{ID: "0123456789abcde\x00", Epoch: 1}, "16 to 64 random letters"},
+			{r.dialWithoutHello(), protocol.HelloParams{ID: testIdentity}, "epoch is required"},
+			{r.dialWithoutHello(), protocol.HelloParams{ID: testIdentity, Epoch: 4}, "epoch is 4 and must be above 5"},
+			{r.dialWithoutHello(), protocol.HelloParams{ID: testIdentity, Epoch: 5}, "must be above 5"},
+			{now, protocol.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
+			{used, protocol.HelloParams{ID: testIdentity, Epoch: 6}, "the first call of a connection"},
 		} {
-			err := bad.conn.Call(t.Context(), client.MethodHello, bad.p, nil)
+			err := bad.conn.Call(t.Context(), protocol.MethodHello, bad.p, nil)
 			if err == nil || !strings.Contains(err.Error(), bad.says) {
 				t.Errorf("%+v: got %v", bad.p, err)
 			}
@@ -240,7 +242,7 @@ func TestHello(t *testing.T) {
 		})
 		for i := range 1024 {
 			c := r.dialWithoutHello()
-			if err := c.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
+			if err := c.Call(t.Context(), protocol.MethodHello, protocol.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
 				t.Fatalf("client %d: %v", i, err)
 			}
 			_ = c.Close()
@@ -259,7 +261,7 @@ func TestRequest(t *testing.T) {
 		r := startDaemon(t, nil)
 		r.newSession(r.dial())
 		c := r.connectAs(1)
-		p := client.StartParams{Session: "main", Input: "wait name? ", Request: "one", WaitMS: processTimeout.Milliseconds()}
+		p := protocol.StartParams{Session: "main", Input: "wait name? ", Request: "one", WaitMS: processTimeout.Milliseconds()}
 		turns := map[uint64]bool{}
 		var asked timeline.Seq
 		for range 3 {
@@ -271,7 +273,7 @@ func TestRequest(t *testing.T) {
 			asked = reply.InputRequest.ID
 		}
 		again := r.connectAs(2) // also over another connection
-		answer := client.InputParams{Session: "main", InputRequest: asked, Input: "Ada\n", Request: "two", WaitMS: processTimeout.Milliseconds()}
+		answer := protocol.InputParams{Session: "main", InputRequest: asked, Input: "Ada\n", Request: "two", WaitMS: processTimeout.Milliseconds()}
 		for range 3 {
 			reply, err := again.SendInput(t.Context(), answer)
 			if err != nil || reply.Outcome != timeline.OutcomeOK {
@@ -288,7 +290,7 @@ func TestRequest(t *testing.T) {
 		var first session.Info
 		for i := range 3 {
 			var now session.Info
-			if err := again.Call(t.Context(), client.MethodReset, client.EndParams{Session: "main", Request: "three"}, &now); err != nil {
+			if err := again.Call(t.Context(), protocol.MethodReset, protocol.EndParams{Session: "main", Request: "three"}, &now); err != nil {
 				t.Fatal(err)
 			}
 			if i == 0 {
@@ -299,16 +301,16 @@ func TestRequest(t *testing.T) {
 			}
 		}
 		for range 3 {
-			if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); err != nil {
+			if _, err := again.CreateSession(t.Context(), protocol.CreateParams{Name: "new", Request: "four"}); err != nil {
 				t.Errorf("a repetition of create: %v", err)
 			}
 		}
 		for range 3 {
-			if err := again.Call(t.Context(), client.MethodClose, client.EndParams{Session: "new", Request: "five"}, nil); err != nil {
+			if err := again.Call(t.Context(), protocol.MethodClose, protocol.EndParams{Session: "new", Request: "five"}, nil); err != nil {
 				t.Errorf("a repetition of close: %v", err)
 			}
 		}
-		if _, err := again.CreateSession(t.Context(), client.CreateParams{Name: "new", Request: "four"}); session.KindOf(err) != session.KindClosed {
+		if _, err := again.CreateSession(t.Context(), protocol.CreateParams{Name: "new", Request: "four"}); session.KindOf(err) != session.KindClosed {
 			t.Errorf("repeating the creation of a closed session: %v", err)
 		}
 	})
@@ -318,15 +320,15 @@ func TestRequest(t *testing.T) {
 		r := startDaemon(t, nil)
 		r.newSession(r.dial())
 		c := r.connectAs(1)
-		busy, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
+		busy, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := client.StartParams{Session: "main", Input: "print too early", Request: "early", WaitMS: processTimeout.Milliseconds()}
+		p := protocol.StartParams{Session: "main", Input: "print too early", Request: "early", WaitMS: processTimeout.Milliseconds()}
 		if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
 			t.Fatalf("got %v", err)
 		}
-		if _, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: busy.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
+		if _, err := c.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: busy.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.StartTurn(t.Context(), p); session.KindOf(err) != session.KindWaiting {
@@ -340,21 +342,21 @@ func TestRequest(t *testing.T) {
 		plain := r.dial()
 		r.newSession(plain)
 		c := r.connectAs(1)
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print a", Request: "a", WaitMS: processTimeout.Milliseconds()}); err != nil {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print a", Request: "a", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
 		for _, bad := range []struct {
 			conn *client.Client
-			p    client.StartParams
+			p    protocol.StartParams
 			says string
 		}{
-			{plain, client.StartParams{Input: "print b", Request: "b"}, "call client/hello first"},
-			{c, client.StartParams{Input: "print b", Request: "a"}, `request "a" was another call`},
-			{c, client.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
-			{c, client.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},
-			{c, client.StartParams{Input: "print b", Request: "c", WaitMS: -1}, "wait_ms is -1"},
-			{c, client.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "read_cursor needs author"},
-			{c, client.StartParams{Input: "print b", Request: "c", Author: "me", ReadCursor: 1 << 40}, "the last event is"},
+			{plain, protocol.StartParams{Input: "print b", Request: "b"}, "call client/hello first"},
+			{c, protocol.StartParams{Input: "print b", Request: "a"}, `request "a" was another call`},
+			{c, protocol.StartParams{Input: "print a", Silent: true, Request: "a"}, `request "a" was another call`},
+			{c, protocol.StartParams{Input: "print b", Request: strings.Repeat("r", 65)}, "at most 64 bytes"},
+			{c, protocol.StartParams{Input: "print b", Request: "c", WaitMS: -1}, "wait_ms is -1"},
+			{c, protocol.StartParams{Input: "print b", Request: "c", ReadCursor: 1}, "read_cursor needs author"},
+			{c, protocol.StartParams{Input: "print b", Request: "c", Author: "me", ReadCursor: 1 << 40}, "the last event is"},
 		} {
 			bad.p.Session = "main"
 			if _, err := bad.conn.StartTurn(t.Context(), bad.p); err == nil || !strings.Contains(err.Error(), bad.says) {
@@ -372,7 +374,7 @@ func TestRequest(t *testing.T) {
 		r.newSession(r.dial())
 		c := r.connectAs(1)
 		run := func(n int) uint64 {
-			reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", Request: fmt.Sprint(n), WaitMS: processTimeout.Milliseconds()})
+			reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print x", Request: fmt.Sprint(n), WaitMS: processTimeout.Milliseconds()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -400,11 +402,11 @@ func TestRequest(t *testing.T) {
 		r := startDaemon(t, nil)
 		plain := r.dial()
 		r.newSession(plain)
-		if _, err := plain.CreateSession(t.Context(), client.CreateParams{Name: "other"}); err != nil {
+		if _, err := plain.CreateSession(t.Context(), protocol.CreateParams{Name: "other"}); err != nil {
 			t.Fatal(err)
 		}
 		c := r.connectAs(1)
-		p := client.StartParams{Session: "main", Input: "sleep 1h", Request: "long", WaitMS: 3600 * 1000}
+		p := protocol.StartParams{Session: "main", Input: "sleep 1h", Request: "long", WaitMS: 3600 * 1000}
 		lost := make(chan error, 1)
 		go func() {
 			_, err := c.StartTurn(context.Background(), p)
@@ -412,13 +414,13 @@ func TestRequest(t *testing.T) {
 		}()
 		wait.Until(t, "the turn runs", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
 		for n := range 300 {
-			if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: fmt.Sprint(n)}); err != nil {
+			if _, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "other", Turn: 99, Request: fmt.Sprint(n)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		again := r.connectAs(2)
 		<-lost
-		if _, err := again.InterruptTurn(t.Context(), client.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // a newer call comes before the repetition
+		if _, err := again.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "other", Turn: 99, Request: "new"}); err != nil { // a newer call comes before the repetition
 			t.Fatal(err)
 		}
 		p.WaitMS = 0
@@ -430,11 +432,11 @@ func TestRequest(t *testing.T) {
 	t.Run("remembers a panic as an error", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, func(o *daemon.Options) {
-			o.FindSpec = func(client.CreateParams) (workers.Spec, error) { panic("a defect") }
+			o.FindSpec = func(protocol.CreateParams) (workers.Spec, error) { panic("a defect") }
 		})
 		c := r.connectAs(1)
 		for range 2 {
-			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Request: "a"}); err == nil || !strings.Contains(err.Error(), "a defect") {
+			if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "main", Request: "a"}); err == nil || !strings.Contains(err.Error(), "a defect") {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -446,7 +448,7 @@ func TestRequest(t *testing.T) {
 		r := startDaemon(t, nil)
 		r.newSession(r.dial())
 		dark := r.connectAs(1)
-		p := client.StartParams{Session: "main", Input: "wait go? ", Request: "r", WaitMS: processTimeout.Milliseconds()}
+		p := protocol.StartParams{Session: "main", Input: "wait go? ", Request: "r", WaitMS: processTimeout.Milliseconds()}
 		lost := make(chan error, 1)
 		go func() {
 			_, err := dark.StartTurn(context.Background(), p)
@@ -472,7 +474,7 @@ func TestStart(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "wait go? ", Continues: true, WaitMS: 24 * 3600 * 1000})
+			_, err := c.StartTurn(ctx, protocol.StartParams{Session: "main", Input: "wait go? ", Continues: true, WaitMS: 24 * 3600 * 1000})
 			ended <- err
 		}()
 		wait.Until(t, "the turn runs", func() bool {
@@ -481,7 +483,7 @@ func TestStart(t *testing.T) {
 		})
 		cancel()
 		<-ended
-		reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", Turn: 2, WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", Turn: 2, WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.InputRequest == nil {
 			t.Errorf("got %+v, %v", reply, err)
 		}
@@ -493,10 +495,10 @@ func TestStart(t *testing.T) {
 		c := r.dial()
 		r.newSession(c)
 		first := r.runCode(c, "print one", "one\n")
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print two", Author: "agent", ReadCursor: first.Next, WaitMS: processTimeout.Milliseconds()}); err != nil {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print two", Author: "agent", ReadCursor: first.Next, WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
-		if m := saveReadCursor(t, c, client.ReadCursorParams{Reader: "agent"}); m.Seq != first.Next {
+		if m := saveReadCursor(t, c, protocol.ReadCursorParams{Reader: "agent"}); m.Seq != first.Next {
 			t.Errorf("it had read up to %d, want %d", m.Seq, first.Next)
 		}
 	})

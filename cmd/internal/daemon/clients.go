@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 )
 
@@ -86,20 +87,20 @@ func (d *Daemon) clientLabel(conn *rpcserver.Conn) string {
 }
 
 // handleClients lists the clients. The call does not count as use.
-func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p client.NameParams) (client.ClientList, error) {
+func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p protocol.NameParams) (protocol.ClientList, error) {
 	if p.Session != "" {
 		if _, err := d.findSession(p.Session); err != nil {
-			return client.ClientList{}, err
+			return protocol.ClientList{}, err
 		}
 	}
-	all := client.ClientList{Clients: []client.ConnectedClient{}}
+	all := protocol.ClientList{Clients: []protocol.ConnectedClient{}}
 	entries := d.sortedSessions()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for conn, l := range d.connections {
-		a := client.ConnectedClient{Client: l.id, PID: l.pid, Author: l.author, Since: l.since, Self: conn == r.Conn, Sessions: []client.Attachment{}}
+		a := protocol.ConnectedClient{Client: l.id, PID: l.pid, Author: l.author, Since: l.since, Self: conn == r.Conn, Sessions: []protocol.Attachment{}}
 		for _, e := range entries {
-			s := client.Attachment{Session: e.name, Calls: l.waitingCalls[e]}
+			s := protocol.Attachment{Session: e.name, Calls: l.waitingCalls[e]}
 			for _, w := range l.subscriptions {
 				s.Watches = s.Watches || w.entry == e
 			}
@@ -118,13 +119,13 @@ func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p client
 			all.Clients = append(all.Clients, a)
 		}
 	}
-	slices.SortFunc(all.Clients, func(a, b client.ConnectedClient) int { return a.Since.Compare(b.Since) })
+	slices.SortFunc(all.Clients, func(a, b protocol.ConnectedClient) int { return a.Since.Compare(b.Since) })
 	return all, nil
 }
 
 // handleDetach ends the connection of another client. Its turns continue, and its write locks
 // become free.
-func (d *Daemon) handleDetach(_ context.Context, r *rpcserver.Request, p client.DetachParams) (emptyResult, error) {
+func (d *Daemon) handleDetach(_ context.Context, r *rpcserver.Request, p protocol.DetachParams) (emptyResult, error) {
 	d.noteUse()
 	if err := checkAuthor(p.Author); err != nil {
 		return emptyResult{}, err
@@ -146,7 +147,7 @@ func (d *Daemon) handleDetach(_ context.Context, r *rpcserver.Request, p client.
 	}
 	d.log.Info("client detached", "client", d.clientLabel(conn), "by", by)
 	for _, w := range subscriptions {
-		_ = conn.Notify(client.MethodEnded, client.SubscriptionEnd{
+		_ = conn.Notify(protocol.MethodEnded, protocol.SubscriptionEnd{
 			Subscription: w.id, Session: w.sessionName(), Reason: "you were detached by " + cmp.Or(p.Author, "another client"), Detached: true,
 		})
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
@@ -57,7 +59,7 @@ func TestCut(t *testing.T) {
 				w.CutAfter(-1, rand.IntN(1500)) // the answer
 			}
 			text := fmt.Sprintf("effect-%d", i)
-			reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print " + text, WaitMS: processTimeout.Milliseconds()})
+			reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print " + text, WaitMS: processTimeout.Milliseconds()})
 			if err != nil || reply.Text() != text+"\n" || reply.Turn != uint64(i+2) {
 				t.Fatalf("submit %d: turn %d, %q, %v", i, reply.Turn, reply.Text(), err)
 			}
@@ -75,7 +77,7 @@ func TestCut(t *testing.T) {
 		w := faultdial.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
 		for i := 0; w.CutCount() < *cutCount; i++ {
-			begun, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: processTimeout.Milliseconds()})
+			begun, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait a? \nwait b? ", WaitMS: processTimeout.Milliseconds()})
 			if err != nil || begun.InputRequest == nil {
 				t.Fatalf("turn %d: %+v, %v", i, begun, err)
 			}
@@ -84,7 +86,7 @@ func TestCut(t *testing.T) {
 			} else {
 				w.CutAfter(-1, rand.IntN(1200))
 			}
-			p := client.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: processTimeout.Milliseconds()}
+			p := protocol.InputParams{Session: "main", InputRequest: begun.InputRequest.ID, Input: fmt.Sprintf("first %d\n", i), WaitMS: processTimeout.Milliseconds()}
 			next, err := c.SendInput(t.Context(), p)
 			if err != nil || next.InputRequest == nil || next.InputRequest.Prompt != "b? " || next.Turn != begun.Turn {
 				t.Fatalf("the answer %d: %+v, %v", i, next, err)
@@ -111,7 +113,7 @@ func TestCut(t *testing.T) {
 		const size = 200_000
 		for turn := uint64(2); w.CutCount() < *cutCount; turn++ {
 			w.CutAfter(-1, rand.IntN(size/4))
-			if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d", size)}); err != nil {
+			if _, err := plain.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d", size)}); err != nil {
 				t.Fatal(err)
 			}
 			text.Reset()
@@ -143,7 +145,7 @@ func TestCut(t *testing.T) {
 		var needs []workers.Preparation // of the session that is being created
 		r := startDaemon(t, func(o *daemon.Options) {
 			plain := o.FindSpec
-			o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
+			o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 				s, err := plain(p)
 				s.Preparations = needs
 				return s, err
@@ -156,7 +158,7 @@ func TestCut(t *testing.T) {
 			w := faultdial.NewDialer(r.socket)
 			c := newConnOver(t, newLink(t, w))
 			name := fmt.Sprintf("s%d", made)
-			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+			if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name}); err != nil {
 				t.Fatal(err)
 			}
 			if strings.HasSuffix(t.Name(), "no_longer_than_its_context") {
@@ -295,7 +297,7 @@ func TestReconnect(t *testing.T) {
 			told = append(told, o)
 		})
 		w.SetBroken(true)
-		_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 300})
+		_, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: 300})
 		if session.KindOf(err) != session.KindUnreachable || !strings.Contains(err.Error(), "gpu cannot be reached since ") {
 			t.Errorf("got %v", err)
 		}
@@ -343,13 +345,13 @@ func TestReconnect(t *testing.T) {
 		after.newSession(after.dial())
 		w := faultdial.NewDialer(r.socket)
 		c := newConnOver(t, newLink(t, w))
-		watch, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		watch, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		under := make(chan error, 1)
 		go func() {
-			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
+			_, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
 			under <- err
 		}()
 		wait.Until(t, "the turn is begun", func() bool { now, err := c.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
@@ -386,7 +388,7 @@ func TestReconnect(t *testing.T) {
 		c := newConnOver(t, newLink(t, w))
 		under := make(chan error, 1)
 		go func() {
-			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
+			_, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "sleep 1h", WaitMS: 3600 * 1000})
 			under <- err
 		}()
 		wait.Until(t, "the turn is begun", func() bool { now, err := plain.GetSession(t.Context(), "main"); return err == nil && now.Turn == 2 })
@@ -394,7 +396,7 @@ func TestReconnect(t *testing.T) {
 		wait.Until(t, "the client is gone", func() bool { all, err := plain.ListClients(t.Context(), ""); return err == nil && len(all) == 1 })
 		for i := range 1024 {
 			other := r.dialWithoutHello()
-			if err := other.Call(t.Context(), client.MethodHello, client.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
+			if err := other.Call(t.Context(), protocol.MethodHello, protocol.HelloParams{ID: fmt.Sprintf("one-of-many-clients-%d", i), Epoch: 1}, nil); err != nil {
 				t.Fatal(err)
 			}
 			_ = other.Close()
@@ -418,12 +420,12 @@ func TestReconnect(t *testing.T) {
 		plain := r.dial()
 		r.newSession(plain)
 		w := faultdial.NewDialer(r.socket)
-		watch, err := newConnOver(t, newLink(t, w)).Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		watch, err := newConnOver(t, newLink(t, w)).Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.PauseTraffic()()
-		if _, err := plain.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print news"}); err != nil {
+		if _, err := plain.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print news"}); err != nil {
 			t.Fatal(err)
 		}
 		bounded, stop := context.WithTimeout(t.Context(), processTimeout)

@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -31,7 +32,7 @@ type Options struct {
 	// FindSpec finds the runtime of a new session, and the preparations that the session needs. It
 	// may search the disk. An error without a kind counts as session.KindSpec, or as
 	// session.KindStart if it is a workers.MissingError.
-	FindSpec func(p client.CreateParams) (workers.Spec, error)
+	FindSpec func(p protocol.CreateParams) (workers.Spec, error)
 
 	// DaemonIdleTimeout is how long an unused daemon stays: no call, no active session and no
 	// subscription. Status calls and open connections do not count as use. 0 means without limit.
@@ -117,12 +118,12 @@ func (d *Daemon) currentTime() time.Time {
 }
 
 // daemonInfo describes the daemon.
-func (d *Daemon) daemonInfo() client.DaemonInfo {
+func (d *Daemon) daemonInfo() protocol.DaemonInfo {
 	languages, warm := d.options.Languages(), d.describePools()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return client.DaemonInfo{
-		Version: d.options.Version, Protocol: client.Protocol, PID: os.Getpid(), Started: d.started,
+	return protocol.DaemonInfo{
+		Version: d.options.Version, Protocol: protocol.Version, PID: os.Getpid(), Started: d.started,
 		Languages: languages, Sessions: len(d.openSessions),
 		Connections: d.rpc.Activity().Connections, Draining: d.draining, Paused: d.paused, WarmPools: warm,
 	}

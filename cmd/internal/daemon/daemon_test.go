@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
@@ -57,7 +59,7 @@ func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 		Supervisor:  sup,
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		FindSpec: func(client.CreateParams) (workers.Spec, error) {
+		FindSpec: func(protocol.CreateParams) (workers.Spec, error) {
 			return fakeworker.NewSpec(testexec.OwnPath(), nil), nil
 		},
 		Version: "test",
@@ -104,7 +106,7 @@ func (d *testDaemon) dial() *client.Client {
 // newSession creates a session "main" and waits until it is idle.
 func (d *testDaemon) newSession(c *client.Client) {
 	d.t.Helper()
-	if _, err := c.CreateSession(d.t.Context(), client.CreateParams{Name: "main"}); err != nil {
+	if _, err := c.CreateSession(d.t.Context(), protocol.CreateParams{Name: "main"}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.runCode(c, "print ready", "ready\n")
@@ -112,7 +114,7 @@ func (d *testDaemon) newSession(c *client.Client) {
 
 func (d *testDaemon) runCode(c *client.Client, code, want string) session.Reply {
 	d.t.Helper()
-	reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: "main", Input: code, WaitMS: processTimeout.Milliseconds()})
+	reply, err := c.StartTurn(d.t.Context(), protocol.StartParams{Session: "main", Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		d.t.Fatalf("%s: %v", code, err)
 	}
@@ -130,10 +132,10 @@ func TestDaemon(t *testing.T) {
 		r := startDaemon(t, nil)
 		first := r.dial()
 		r.newSession(first)
-		if _, err := first.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print before\nwait name? \nprint after"}); err != nil {
+		if _, err := first.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print before\nwait name? \nprint after"}); err != nil {
 			t.Fatal(err)
 		}
-		waiting, err := first.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+		waiting, err := first.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || waiting.InputRequest == nil {
 			t.Fatalf("got %+v, %v", waiting, err)
 		}
@@ -144,14 +146,14 @@ func TestDaemon(t *testing.T) {
 		if err != nil || s.InputRequest == nil || s.InputRequest.ID != waiting.InputRequest.ID || s.InputRequest.Prompt != "name? " {
 			t.Fatalf("the input request is not re-delivered: %+v, %v", s, err)
 		}
-		reply, err := second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "bob\n", WaitMS: processTimeout.Milliseconds(), After: waiting.Next})
+		reply, err := second.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "bob\n", WaitMS: processTimeout.Milliseconds(), After: waiting.Next})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := render.Events(reply.Events, nil).Text(); !strings.Contains(got, "bob\nafter\n") {
 			t.Errorf("got %q", got)
 		}
-		_, err = second.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "eve\n"})
+		_, err = second.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: s.InputRequest.ID, Input: "eve\n"})
 		if session.KindOf(err) != session.KindStale {
 			t.Errorf("a second answer: got %v, want it to be stale", err)
 		}
@@ -168,54 +170,54 @@ func TestDaemon(t *testing.T) {
 			call func() error
 		}{
 			{"no such session", session.KindClosed, func() error {
-				_, err := c.StartTurn(t.Context(), client.StartParams{Session: "nope", Input: "x"})
+				_, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "nope", Input: "x"})
 				return err
 			}},
 			{"no session named", "invalid_params", func() error {
-				_, err := c.StartTurn(t.Context(), client.StartParams{Input: "x"})
+				_, err := c.StartTurn(t.Context(), protocol.StartParams{Input: "x"})
 				return err
 			}},
 			{"the name is taken", session.KindExists, func() error {
-				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main"})
+				_, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "main"})
 				return err
 			}},
 			{"a bad name", "invalid_params", func() error {
-				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: "../x"})
+				_, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "../x"})
 				return err
 			}},
 			{"a bad name of a terminal", "invalid_params", func() error {
-				_, err := c.CreateSession(t.Context(), client.CreateParams{Term: "../xterm"})
+				_, err := c.CreateSession(t.Context(), protocol.CreateParams{Term: "../xterm"})
 				return err
 			}},
 			{"no such language", session.KindUnknownLanguage, func() error {
-				_, err := c.CreateSession(t.Context(), client.CreateParams{Language: "cobol"})
+				_, err := c.CreateSession(t.Context(), protocol.CreateParams{Language: "cobol"})
 				return err
 			}},
 			{"an interrupt without a turn", "invalid_params", func() error {
-				_, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main"})
+				_, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "main"})
 				return err
 			}},
 			{"a misspelt param", "invalid_params", func() error {
-				return c.Call(t.Context(), client.MethodGet, map[string]string{"sesion": "main"}, nil)
+				return c.Call(t.Context(), protocol.MethodGet, map[string]string{"sesion": "main"}, nil)
 			}},
 		} {
 			if err := test.call(); session.KindOf(err) != test.kind {
 				t.Errorf("%s: got %v, want the kind %s", test.name, err, test.kind)
 			}
 		}
-		turn, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep"})
+		turn, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print on\nsleep"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print no"})
+		_, err = c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print no"})
 		if session.KindOf(err) != session.KindBusy {
 			t.Errorf("got %v, want busy", err)
 		}
-		stale, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn - 1})
+		stale, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "main", Turn: turn.Turn - 1})
 		if err != nil || stale.Result != "stale" {
 			t.Errorf("an interrupt of the turn before: %+v, %v", stale, err)
 		}
-		done, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: turn.Turn})
+		done, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "main", Turn: turn.Turn})
 		if err != nil || done.Result != "idle" {
 			t.Errorf("the interrupt: %+v, %v", done, err)
 		}
@@ -229,7 +231,7 @@ func TestDaemon(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan error, 1)
 		go func() {
-			_, err := c.StartTurn(ctx, client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
+			_, err := c.StartTurn(ctx, protocol.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
 			over <- err
 		}()
 		wait.Until(t, "the turn runs", func() bool {
@@ -239,7 +241,7 @@ func TestDaemon(t *testing.T) {
 		poll, stop := context.WithCancel(t.Context())
 		polled := make(chan error, 1)
 		go func() {
-			_, err := r.dial().WaitTurn(poll, client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+			_, err := r.dial().WaitTurn(poll, protocol.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 			polled <- err
 		}()
 		stop()
@@ -253,7 +255,7 @@ func TestDaemon(t *testing.T) {
 		if err := <-over; !errors.Is(err, context.Canceled) {
 			t.Errorf("the call ended with %v", err)
 		}
-		reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.State != session.StateIdle || reply.Outcome != "interrupted" {
 			t.Errorf("after the call was cancelled: %+v, %v", reply, err)
 		}
@@ -266,11 +268,11 @@ func TestDaemon(t *testing.T) {
 		r.newSession(c)
 		over := make(chan error, 2)
 		go func() {
-			_, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
+			_, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "sleep", WaitMS: processTimeout.Milliseconds()})
 			over <- err
 		}()
 		go func() {
-			_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+			_, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 			over <- err
 		}()
 		wait.Until(t, "the turn runs", func() bool {
@@ -295,12 +297,12 @@ func TestDaemon(t *testing.T) {
 			wg.Go(func() {
 				c := r.dial()
 				name := fmt.Sprintf("s%d", i)
-				if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+				if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name}); err != nil {
 					t.Error(err)
 					return
 				}
 				for range 5 {
-					reply, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print hello", WaitMS: processTimeout.Milliseconds()})
+					reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: name, Input: "print hello", WaitMS: processTimeout.Milliseconds()})
 					if err != nil || !strings.Contains(render.Events(reply.Events, nil).Text(), "hello") {
 						t.Errorf("got %+v, %v", reply, err)
 					}
@@ -326,7 +328,7 @@ func TestDaemon(t *testing.T) {
 			}
 			return true
 		})
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait ? "}); err != nil {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait ? "}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.ListVariables(t.Context(), "main"); session.KindOf(err) != session.KindBusy && session.KindOf(err) != session.KindWaiting {
@@ -340,7 +342,7 @@ func TestDaemon(t *testing.T) {
 		r := startDaemon(t, nil)
 		c := r.dial()
 		r.newSession(c)
-		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -406,7 +408,7 @@ func TestStream(t *testing.T) {
 		c := r.dial()
 		r.newSession(c)
 		turn := r.runCode(c, "print one", "one\n").Turn
-		w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		w, err := r.dial().Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -429,7 +431,7 @@ func TestStream(t *testing.T) {
 		for range watchers {
 			wg.Go(func() {
 				own := r.dial()
-				w, err := own.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+				w, err := own.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -444,7 +446,7 @@ func TestStream(t *testing.T) {
 						}
 						err := w.Pause(t.Context())
 						if err == nil && rand.IntN(2) == 0 {
-							err = own.Call(t.Context(), client.MethodInfo, struct{}{}, nil)
+							err = own.Call(t.Context(), protocol.MethodInfo, struct{}{}, nil)
 						}
 						if err == nil {
 							err = w.Resume(t.Context())
@@ -470,7 +472,7 @@ func TestStream(t *testing.T) {
 		r := startDaemon(t, nil)
 		c := r.dial()
 		r.newSession(c)
-		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -498,12 +500,12 @@ func TestStream(t *testing.T) {
 		r.newSession(c)
 		next := r.runCode(c, "print one", "one\n").Next
 		turn := r.runCode(c, "print two", "two\n").Turn
-		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: next})
+		w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main", After: next})
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantNoGaps(t, collectEvents(t, w, isEndOfTurn(turn)), next+1)
-		if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
+		if _, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
 			t.Errorf("from the future: %v", err)
 		}
 	})
@@ -513,7 +515,7 @@ func TestStream(t *testing.T) {
 		r := startDaemon(t, nil)
 		c := r.dial()
 		r.newSession(c)
-		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -535,18 +537,18 @@ func TestStream(t *testing.T) {
 		r := startDaemon(t, nil)
 		c := r.dial()
 		r.newSession(c)
-		w, err := r.dial().Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		w, err := r.dial().Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "secret Password: "}); err != nil {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "secret Password: "}); err != nil {
 			t.Fatal(err)
 		}
-		waiting, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+		waiting, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || waiting.InputRequest == nil || !waiting.InputRequest.Secret {
 			t.Fatalf("got %+v, %v", waiting, err)
 		}
-		reply, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: waiting.InputRequest.ID, Input: "hunter2\n", WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: waiting.InputRequest.ID, Input: "hunter2\n", WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -565,7 +567,7 @@ func TestWriteLock_OneHolder(t *testing.T) {
 	if err := user.TakeWriteLock(t.Context(), "main", "ada", true); err != nil {
 		t.Fatal(err)
 	}
-	_, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"})
+	_, err := agent.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print x"})
 	if session.KindOf(err) != session.KindLocked || !strings.Contains(err.Error(), "ada") {
 		t.Errorf("got %v, want to learn that ada writes", err)
 	}
@@ -575,7 +577,7 @@ func TestWriteLock_OneHolder(t *testing.T) {
 	if s, err := agent.GetSession(t.Context(), "main"); err != nil || s.WriteLockHolder != "ada" {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	if _, err := user.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: processTimeout.Milliseconds()}); err != nil {
+	if _, err := user.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print by ada", Author: "ada", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Error(err)
 	}
 	_ = user.Close()
@@ -588,7 +590,7 @@ func TestWriteLock_OneHolder(t *testing.T) {
 			break
 		}
 	}
-	reply, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print by bot", Author: "bot", WaitMS: processTimeout.Milliseconds()})
+	reply, err := agent.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print by bot", Author: "bot", WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -640,7 +642,7 @@ func TestControl(t *testing.T) {
 			}
 			paused = i.Paused
 		}
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != session.KindDraining {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print x"}); session.KindOf(err) != session.KindDraining {
 			t.Errorf("while paused: %v", err)
 		}
 		sendRawLine(t, r.socket, `{"type":"resume"}`)
@@ -659,10 +661,10 @@ func TestControl(t *testing.T) {
 		r := startDaemon(t, nil)
 		c, idle := r.dial(), r.dial()
 		r.newSession(c)
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print on\nsleep 300ms\nprint over"}); err != nil {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print on\nsleep 300ms\nprint over"}); err != nil {
 			t.Fatal(err)
 		}
-		w, err := idle.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		w, err := idle.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -699,7 +701,7 @@ func TestCreate_ConcurrentSameName(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				_, err := c.CreateSession(t.Context(), client.CreateParams{Name: name})
+				_, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name})
 				if err != nil && session.KindOf(err) != session.KindExists {
 					t.Error(err)
 				}
@@ -719,11 +721,11 @@ func TestDaemon_MaxInput(t *testing.T) {
 	c := newConnOver(t, client.New(client.Socket(r.socket), nil))
 	r.newSession(c)
 	input := "print whole" + strings.Repeat("\n", session.MaxInputBytes-len("print whole"))
-	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: input, WaitMS: processTimeout.Milliseconds()})
+	reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: input, WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.Text() != "whole\n" {
 		t.Fatalf("got %q, %v", reply.Text(), err)
 	}
-	err = c.Call(t.Context(), client.MethodStart, client.StartParams{Session: "main", Input: input + "\n"}, nil)
+	err = c.Call(t.Context(), protocol.MethodStart, protocol.StartParams{Session: "main", Input: input + "\n"}, nil)
 	if want := session.NewTooLargeError(session.MaxInputBytes + 1); session.KindOf(err) != session.KindTooLarge || err.Error() != want.Error() {
 		t.Errorf("got %v, want %v", err, want)
 	}

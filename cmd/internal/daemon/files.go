@@ -4,21 +4,22 @@ import (
 	"context"
 	"slices"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
 // handleFiles lists the files of a session, for clients on another machine.
-func (d *Daemon) handleFiles(ctx context.Context, _ *rpcserver.Request, p client.FilesParams) (r client.FileList, err error) {
+func (d *Daemon) handleFiles(ctx context.Context, _ *rpcserver.Request, p protocol.FilesParams) (r protocol.FileList, err error) {
 	d.noteUse()
 	r.Files, err = withFileSession(d, p, func(e *openSession) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.CrashedSession.Files)
 	return r, err
 }
 
 // handleFile returns a part of one file of a session.
-func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p client.FileParams) (session.FilePart, error) {
+func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p protocol.FileParams) (session.FilePart, error) {
 	d.noteUse()
 	return withFileSession(d, p.FilesParams, func(e *openSession) (session.FilePart, error) {
 		return e.session.File(ctx, p.Path, p.Offset, p.Limit)
@@ -28,7 +29,7 @@ func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p client.
 }
 
 // withFileSession calls open or crashed with the session that p names.
-func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSession) (R, error), crashed func(supervisor.CrashedSession) (R, error)) (r R, err error) {
+func withFileSession[R any](d *Daemon, p protocol.FilesParams, open func(*openSession) (R, error), crashed func(supervisor.CrashedSession) (R, error)) (r R, err error) {
 	switch {
 	case (p.Session == "") == (p.Crashed == ""):
 		return r, rpcserver.InvalidParams("give either session or crashed")
@@ -49,10 +50,10 @@ func withFileSession[R any](d *Daemon, p client.FilesParams, open func(*openSess
 
 // handleListCrashed lists the sessions that crashed in the last day. The call does not count as
 // use.
-func (d *Daemon) handleListCrashed(context.Context, *rpcserver.Request, emptyResult) (client.CrashedSessions, error) {
-	r := client.CrashedSessions{Sessions: []client.CrashedSession{}}
+func (d *Daemon) handleListCrashed(context.Context, *rpcserver.Request, emptyResult) (protocol.CrashedSessions, error) {
+	r := protocol.CrashedSessions{Sessions: []protocol.CrashedSession{}}
 	for _, l := range d.options.Supervisor.CrashedSessions() {
-		r.Sessions = append(r.Sessions, client.CrashedSession{
+		r.Sessions = append(r.Sessions, protocol.CrashedSession{
 			ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), Bytes: l.Bytes, OutputPath: l.OutputPath,
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
@@ -83,11 +85,11 @@ func TestClose_CancelledWhileWaiting(t *testing.T) {
 	})
 	c := r.dial()
 	r.newSession(c)
-	w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "ignore"}); err != nil {
+	if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "ignore"}); err != nil {
 		t.Fatal(err)
 	}
 	collectEvents(t, w, func(e timeline.Event) bool { // an interrupt before that would end the worker
@@ -137,16 +139,16 @@ func TestStreamLimit(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, func(o *daemon.Options) { o.DaemonIdleTimeout = 5 * time.Second }) // time for the first steps
 		c := r.dial()
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept"}); err != nil {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "kept"}); err != nil {
 			t.Fatal(err)
 		}
 		kept := r.dial() // between two rounds only this connection keeps the daemon alive
-		if _, err := kept.Subscribe(t.Context(), client.SubscribeParams{Session: "kept"}); err != nil {
+		if _, err := kept.Subscribe(t.Context(), protocol.SubscribeParams{Session: "kept"}); err != nil {
 			t.Fatal(err)
 		}
 		for range 70 {
 			r.newSession(c)
-			w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+			w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +179,7 @@ func TestStreamLimit(t *testing.T) {
 		var watches []*client.Subscription
 		for range 65 {
 			r.newSession(c)
-			w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+			w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,7 +206,7 @@ func TestReadCursor_NameLimit(t *testing.T) {
 	c, other := r.dial(), r.dial()
 	r.newSession(c)
 	mark := func(c *client.Client, i int) error {
-		_, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: fmt.Sprint("reader", i), Seq: 1})
+		_, err := c.SaveReadCursor(t.Context(), protocol.ReadCursorParams{Session: "main", Reader: fmt.Sprint("reader", i), Seq: 1})
 		return err
 	}
 	for i := range 64 {
@@ -235,14 +237,14 @@ func TestWriteLock_SingleTurn(t *testing.T) {
 	}
 	ask := func(c *client.Client) session.Reply {
 		t.Helper()
-		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		return reply
 	}
 	answer := func(c *client.Client, reply session.Reply) error {
-		_, err := c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()})
+		_, err := c.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()})
 		return err
 	}
 	reply := ask(ada)
@@ -272,7 +274,7 @@ func TestClients_ListAndDetach(t *testing.T) {
 	r := startDaemon(t, nil)
 	ada, bob := r.dial(), r.dial()
 	r.newSession(ada)
-	w, err := ada.Subscribe(t.Context(), client.SubscribeParams{Session: "main", Author: "ada"})
+	w, err := ada.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main", Author: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,10 +285,10 @@ func TestClients_ListAndDetach(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0].Author != "ada" || all[0].Self || len(all[0].Sessions) != 1 {
 		t.Fatalf("got %+v, %v", all, err)
 	}
-	if got, want := all[0].Sessions[0], (client.Attachment{Session: "main", Watches: true, WriteLock: true, LongLock: true}); got != want {
+	if got, want := all[0].Sessions[0], (protocol.Attachment{Session: "main", Watches: true, WriteLock: true, LongLock: true}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if err := bob.DetachClient(t.Context(), client.DetachParams{Client: all[0].Client, Author: "bob"}); err != nil {
+	if err := bob.DetachClient(t.Context(), protocol.DetachParams{Client: all[0].Client, Author: "bob"}); err != nil {
 		t.Fatal(err)
 	}
 	for err = nil; err == nil; {
@@ -311,24 +313,24 @@ func TestSessionIdleTimeout_UnusedOnly(t *testing.T) {
 	r := startDaemon(t, func(o *daemon.Options) { o.SessionIdleTimeout = unused })
 	c := r.dial()
 	for name, input := range map[string]string{"idle": "print x", "running": "sleep", "waiting": "wait name? ", "watched": "sleep"} {
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: name, Input: input}); err != nil {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: name, Input: input}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "kept", SessionIdleTimeoutMS: processTimeout.Milliseconds() * 10}); err != nil {
+	if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "kept", SessionIdleTimeoutMS: processTimeout.Milliseconds() * 10}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "watched"}); err != nil {
+	if _, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "watched"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "watched", Turn: 1}); err != nil { // the turn kept the session open until a client subscribed
+	if _, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "watched", Turn: 1}); err != nil { // the turn kept the session open until a client subscribed
 		t.Fatal(err)
 	}
 	wait.Until(t, "the idle one is closed", func() bool { return r.sessionNames(c) == "kept running waiting watched" })
-	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "running", Turn: 1}); err != nil {
+	if _, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "running", Turn: 1}); err != nil {
 		t.Fatal(err)
 	}
 	wait.Until(t, "the one that ran is closed after it", func() bool { return r.sessionNames(c) == "kept waiting watched" })
@@ -346,7 +348,7 @@ func TestSessionDirectory_Removed(t *testing.T) {
 	self := testexec.OwnPath()
 	r := startDaemon(t, func(o *daemon.Options) {
 		o.Supervisor = sup
-		o.FindSpec = func(client.CreateParams) (workers.Spec, error) { return fakeworker.NewSpec(self, nil), nil }
+		o.FindSpec = func(protocol.CreateParams) (workers.Spec, error) { return fakeworker.NewSpec(self, nil), nil }
 	})
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
@@ -356,22 +358,22 @@ func TestSessionDirectory_Removed(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Skipf("a directory in use cannot be removed here: %v", err)
 	}
-	if _, err := c.ReadOutput(t.Context(), client.OutputParams{Session: "main", OutputQuery: session.OutputQuery{From: 1, To: 1}}); session.KindOf(err) != session.KindNoOutput {
+	if _, err := c.ReadOutput(t.Context(), protocol.OutputParams{Session: "main", OutputQuery: session.OutputQuery{From: 1, To: 1}}); session.KindOf(err) != session.KindNoOutput {
 		t.Errorf("its output: %v", err)
 	}
 	for range 2 {
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main"})
+	reply, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Count(render.Events(reply.Events, nil).Text(), "was removed"); got != 1 {
 		t.Errorf("it is reported %d times in %q", got, render.Events(reply.Events, nil).Text())
 	}
-	if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "second"}); err != nil {
+	if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "second"}); err != nil {
 		t.Errorf("another session: %v", err)
 	}
 }
@@ -381,7 +383,7 @@ func TestWait_CursorPastEnd(t *testing.T) {
 	r := startDaemon(t, nil)
 	c := r.dial()
 	r.newSession(c)
-	if _, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
+	if _, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", After: 1 << 40}); session.KindOf(err) != "invalid_params" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -406,7 +408,7 @@ func TestParams_Strict(t *testing.T) {
 
 func TestIsAuthor(t *testing.T) {
 	for name, want := range map[string]bool{"ada": true, "Zoë 李": true, "\u202egro.live": false, "a\u200bb": false, "\x1b[2J": false, "a\nb": false} {
-		if got := client.IsAuthor(name); got != want {
+		if got := protocol.IsAuthor(name); got != want {
 			t.Errorf("%q: got %v", name, got)
 		}
 	}

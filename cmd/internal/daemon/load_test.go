@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
@@ -81,7 +83,7 @@ func TestLoad_StalledSubscriber(t *testing.T) {
 		}
 	})
 	begun := time.Now()
-	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d\nprint done", size), WaitMS: processTimeout.Milliseconds()})
+	reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: fmt.Sprintf("bulk %d\nprint done", size), WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.Outcome != "ok" || reply.OutputBytes < int64(size) {
 		t.Fatalf("the turn: %+v, %v", reply, err)
 	}
@@ -152,18 +154,18 @@ func runChaosClient(socket string) (status int) {
 		if err != nil {
 			return 1
 		}
-		c.OnProgress(func(client.PreparationProgress) {})
+		c.OnProgress(func(protocol.PreparationProgress) {})
 		for range 20 {
 			name := fmt.Sprintf("s%d", rand.IntN(4))
 			bounded, cancel := context.WithTimeout(ctx, time.Duration(1+rand.IntN(200))*time.Millisecond)
 			switch rand.IntN(7) {
 			case 0:
-				_, _ = c.CreateSession(bounded, client.CreateParams{Name: name})
+				_, _ = c.CreateSession(bounded, protocol.CreateParams{Name: name})
 			case 1, 2:
 				code := []string{"print x", "sleep 50ms\nprint y", "wait name? ", "bulk 200000", "flood 200000"}[rand.IntN(5)]
-				_, _ = c.StartTurn(bounded, client.StartParams{Session: name, Input: code, Author: "chaos", WaitMS: 100})
+				_, _ = c.StartTurn(bounded, protocol.StartParams{Session: name, Input: code, Author: "chaos", WaitMS: 100})
 			case 3:
-				if w, err := c.Subscribe(bounded, client.SubscribeParams{Session: name}); err == nil {
+				if w, err := c.Subscribe(bounded, protocol.SubscribeParams{Session: name}); err == nil {
 					for range 50 {
 						if _, err := w.Next(bounded); err != nil {
 							break
@@ -172,11 +174,11 @@ func runChaosClient(socket string) (status int) {
 				}
 			case 4:
 				if s, err := c.GetSession(bounded, name); err == nil && s.InputRequest != nil {
-					_, _ = c.SendInput(bounded, client.InputParams{Session: name, InputRequest: s.InputRequest.ID, Input: "a\n"})
+					_, _ = c.SendInput(bounded, protocol.InputParams{Session: name, InputRequest: s.InputRequest.ID, Input: "a\n"})
 				}
 			case 5:
 				if s, err := c.GetSession(bounded, name); err == nil {
-					_, _ = c.InterruptTurn(bounded, client.InterruptParams{Session: name, Turn: s.Turn})
+					_, _ = c.InterruptTurn(bounded, protocol.InterruptParams{Session: name, Turn: s.Turn})
 				}
 			case 6:
 				_ = c.TakeWriteLock(bounded, name, "chaos", false)
@@ -197,7 +199,7 @@ func TestChaos_RandomKills(t *testing.T) {
 	r.newSession(c)
 	seen := make(chan []timeline.Event, 1)
 	watched := r.dial()
-	w, err := watched.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+	w, err := watched.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +231,7 @@ func TestChaos_RandomKills(t *testing.T) {
 			clients = append(clients, cmd)
 		}
 		// The turn of this session counts as acknowledged when the call returns.
-		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: fmt.Sprintf("print turn %d\nsleep 5ms", acknowledged+1), WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: fmt.Sprintf("print turn %d\nsleep 5ms", acknowledged+1), WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			t.Fatalf("the steady client: %v", err)
 		}
@@ -311,7 +313,7 @@ func waitGoroutines(before int) bool {
 // runCalls makes five slow calls to one session.
 func runCalls(b *testing.B, c *client.Client, name string) {
 	for range 5 {
-		if _, err := c.StartTurn(b.Context(), client.StartParams{Session: name, Input: "sleep 40ms", WaitMS: processTimeout.Milliseconds()}); err != nil {
+		if _, err := c.StartTurn(b.Context(), protocol.StartParams{Session: name, Input: "sleep 40ms", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			b.Error(err)
 		}
 	}
@@ -324,7 +326,7 @@ func BenchmarkTenClientsOverOne(b *testing.B) {
 	for i := range 10 {
 		c := r.dial()
 		name := fmt.Sprintf("s%d", i)
-		if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(b.Context(), protocol.CreateParams{Name: name}); err != nil {
 			b.Fatal(err)
 		}
 		runCalls(b, c, name) // after these calls, the session is ready
@@ -352,7 +354,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 	r := startDaemon(b, nil)
 	c := r.dial()
 	for i := range sessions {
-		if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: fmt.Sprintf("s%d", i)}); err != nil {
+		if _, err := c.CreateSession(b.Context(), protocol.CreateParams{Name: fmt.Sprintf("s%d", i)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -360,7 +362,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 		var wg sync.WaitGroup
 		for i := range sessions {
 			wg.Go(func() {
-				reply, err := c.StartTurn(b.Context(), client.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: processTimeout.Milliseconds()})
+				reply, err := c.StartTurn(b.Context(), protocol.StartParams{Session: fmt.Sprintf("s%d", i), Input: "print hello", WaitMS: processTimeout.Milliseconds()})
 				if err != nil || !strings.Contains(render.Events(reply.Events, nil).Text(), "hello") {
 					b.Errorf("got %+v, %v", reply, err)
 				}
@@ -379,7 +381,7 @@ func BenchmarkSixtyFourSessionsAndTheirWatchers(b *testing.B) {
 	before := heapBytes()
 	ended := make(chan uint64, sessions*watchersEach)
 	for i := range sessions * watchersEach {
-		w, err := r.dial().Subscribe(b.Context(), client.SubscribeParams{Session: fmt.Sprintf("s%d", i%sessions)})
+		w, err := r.dial().Subscribe(b.Context(), protocol.SubscribeParams{Session: fmt.Sprintf("s%d", i%sessions)})
 		if err != nil {
 			b.Fatal(err)
 		}

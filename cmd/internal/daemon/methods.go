@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -56,7 +57,7 @@ func (d *Daemon) withDurationProgress(h rpcserver.Handler) rpcserver.Handler {
 }
 
 func (d *Daemon) reportDuration(ctx context.Context, r *rpcserver.Request) {
-	var p client.NameParams
+	var p protocol.NameParams
 	_ = json.Unmarshal(r.Params, &p) // the method itself reports the error
 	start := time.Now()
 	timer := time.NewTimer(firstProgressDelay)
@@ -82,44 +83,44 @@ func (d *Daemon) reportDuration(ctx context.Context, r *rpcserver.Request) {
 
 func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 	return map[string]rpcserver.Handler{
-		client.MethodInfo:             newHandler(d.handleInfo),
-		client.MethodPing:             newHandler(d.handlePing),
-		client.MethodCreate:           newHandler(d.handleCreate),
-		client.MethodList:             newHandler(d.handleList),
-		client.MethodGet:              newHandler(d.handleGet),
-		client.MethodResize:           newHandler(d.handleResize),
-		client.MethodScreen:           newHandler(d.handleScreen),
-		client.MethodReset:            d.withDurationProgress(newHandler(d.handleReset)),
-		client.MethodClose:            newHandler(d.handleClose),
-		client.MethodStart:            d.withDurationProgress(newHandler(d.handleStart)),
-		client.MethodInput:            d.withDurationProgress(newHandler(d.handleInput)),
-		client.MethodType:             newHandler(d.handleType),
-		client.MethodWait:             d.withDurationProgress(newHandler(d.handleWait)),
-		client.MethodInterrupt:        newHandler(d.handleInterrupt),
-		client.MethodGrant:            newHandler(d.handleGrant),
-		client.MethodAnswerPermission: newHandler(d.handleAnswerPermission),
-		client.MethodComplete:         newHandler(d.handleComplete),
-		client.MethodInspect:          newHandler(d.handleInspect),
-		client.MethodParse:            newHandler(d.handleParse),
-		client.MethodVariables:        newHandler(d.handleVariables),
-		client.MethodDestinations:     newHandler(d.handleDestinations),
-		client.MethodVisibleHome:      newHandler(d.handleVisibleHome),
-		client.MethodRead:             newHandler(d.handleRead),
-		client.MethodOutline:          newHandler(d.handleOutline),
-		client.MethodSearch:           newHandler(d.handleSearch),
-		client.MethodBlob:             newHandler(d.handleBlob),
-		client.MethodFiles:            newHandler(d.handleFiles),
-		client.MethodFile:             newHandler(d.handleFile),
-		client.MethodListCrashed:      newHandler(d.handleListCrashed),
-		client.MethodOutput:           newHandler(d.handleOutput),
-		client.MethodReadCursor:       newHandler(d.handleReadCursor),
-		client.MethodClients:          newHandler(d.handleClients),
-		client.MethodDetach:           newHandler(d.handleDetach),
+		protocol.MethodInfo:             newHandler(d.handleInfo),
+		protocol.MethodPing:             newHandler(d.handlePing),
+		protocol.MethodCreate:           newHandler(d.handleCreate),
+		protocol.MethodList:             newHandler(d.handleList),
+		protocol.MethodGet:              newHandler(d.handleGet),
+		protocol.MethodResize:           newHandler(d.handleResize),
+		protocol.MethodScreen:           newHandler(d.handleScreen),
+		protocol.MethodReset:            d.withDurationProgress(newHandler(d.handleReset)),
+		protocol.MethodClose:            newHandler(d.handleClose),
+		protocol.MethodStart:            d.withDurationProgress(newHandler(d.handleStart)),
+		protocol.MethodInput:            d.withDurationProgress(newHandler(d.handleInput)),
+		protocol.MethodType:             newHandler(d.handleType),
+		protocol.MethodWait:             d.withDurationProgress(newHandler(d.handleWait)),
+		protocol.MethodInterrupt:        newHandler(d.handleInterrupt),
+		protocol.MethodGrant:            newHandler(d.handleGrant),
+		protocol.MethodAnswerPermission: newHandler(d.handleAnswerPermission),
+		protocol.MethodComplete:         newHandler(d.handleComplete),
+		protocol.MethodInspect:          newHandler(d.handleInspect),
+		protocol.MethodParse:            newHandler(d.handleParse),
+		protocol.MethodVariables:        newHandler(d.handleVariables),
+		protocol.MethodDestinations:     newHandler(d.handleDestinations),
+		protocol.MethodVisibleHome:      newHandler(d.handleVisibleHome),
+		protocol.MethodRead:             newHandler(d.handleRead),
+		protocol.MethodOutline:          newHandler(d.handleOutline),
+		protocol.MethodSearch:           newHandler(d.handleSearch),
+		protocol.MethodBlob:             newHandler(d.handleBlob),
+		protocol.MethodFiles:            newHandler(d.handleFiles),
+		protocol.MethodFile:             newHandler(d.handleFile),
+		protocol.MethodListCrashed:      newHandler(d.handleListCrashed),
+		protocol.MethodOutput:           newHandler(d.handleOutput),
+		protocol.MethodReadCursor:       newHandler(d.handleReadCursor),
+		protocol.MethodClients:          newHandler(d.handleClients),
+		protocol.MethodDetach:           newHandler(d.handleDetach),
 	}
 }
 
 // handleInfo returns the description of the daemon. The call does not count as use.
-func (d *Daemon) handleInfo(context.Context, *rpcserver.Request, emptyResult) (client.DaemonInfo, error) {
+func (d *Daemon) handleInfo(context.Context, *rpcserver.Request, emptyResult) (protocol.DaemonInfo, error) {
 	return d.daemonInfo(), nil
 }
 
@@ -129,7 +130,7 @@ func (d *Daemon) handlePing(context.Context, *rpcserver.Request, emptyResult) (e
 	return emptyResult{}, nil
 }
 
-func (d *Daemon) handleCreate(ctx context.Context, r *rpcserver.Request, p client.CreateParams) (session.Info, error) {
+func (d *Daemon) handleCreate(ctx context.Context, r *rpcserver.Request, p protocol.CreateParams) (session.Info, error) {
 	d.noteUse()
 	params, err := json.Marshal(p)
 	if err != nil {
@@ -166,7 +167,7 @@ func (d *Daemon) handleList(context.Context, *rpcserver.Request, emptyResult) (s
 	return result, nil
 }
 
-func (d *Daemon) handleGet(_ context.Context, _ *rpcserver.Request, p client.NameParams) (session.Info, error) {
+func (d *Daemon) handleGet(_ context.Context, _ *rpcserver.Request, p protocol.NameParams) (session.Info, error) {
 	e, err := d.findSession(p.Session)
 	if err != nil {
 		return session.Info{}, err
@@ -174,7 +175,7 @@ func (d *Daemon) handleGet(_ context.Context, _ *rpcserver.Request, p client.Nam
 	return d.describeSession(e), nil
 }
 
-func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p client.EndParams) (session.Info, error) {
+func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p protocol.EndParams) (session.Info, error) {
 	d.noteUse()
 	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
 	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
@@ -193,7 +194,7 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p client
 	})
 }
 
-func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p client.EndParams) (emptyResult, error) {
+func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p protocol.EndParams) (emptyResult, error) {
 	d.noteUse()
 	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
 	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (emptyResult, error) {
@@ -209,7 +210,7 @@ func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p client
 	})
 }
 
-func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p client.StartParams) (session.Reply, error) {
+func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p protocol.StartParams) (session.Reply, error) {
 	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
@@ -242,7 +243,7 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p client
 }
 
 // startTurn submits the input of a call, and returns the turn that it started.
-func (d *Daemon) startTurn(ctx context.Context, c *clientState, p client.StartParams) (turnHandle, error) {
+func (d *Daemon) startTurn(ctx context.Context, c *clientState, p protocol.StartParams) (turnHandle, error) {
 	e, err := d.useSession(p.Session)
 	if err == nil {
 		err = d.checkAdmission()
@@ -265,7 +266,7 @@ func (d *Daemon) startTurn(ctx context.Context, c *clientState, p client.StartPa
 	return newTurnHandle(e, turn), nil
 }
 
-func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p client.InputParams) (session.Reply, error) {
+func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p protocol.InputParams) (session.Reply, error) {
 	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err == nil {
@@ -337,7 +338,7 @@ func (d *Daemon) waitForTurn(ctx context.Context, r *rpcserver.Request, h turnHa
 		return session.Reply{}, err
 	}
 	if request != "" && !o.Poll {
-		_ = r.Conn.Notify(client.MethodTurnAccepted, client.TurnAccepted{Request: request, Session: e.name, Turn: h.turn})
+		_ = r.Conn.Notify(protocol.MethodTurnAccepted, protocol.TurnAccepted{Request: request, Session: e.name, Turn: h.turn})
 	}
 	reply, err := e.session.Wait(ctx, h.turn, o)
 	if r.Commit() && !continues {
@@ -353,7 +354,7 @@ func (d *Daemon) waitForTurn(ctx context.Context, r *rpcserver.Request, h turnHa
 	return trimReply(reply), nil
 }
 
-func (d *Daemon) handleWait(ctx context.Context, r *rpcserver.Request, p client.WaitParams) (session.Reply, error) {
+func (d *Daemon) handleWait(ctx context.Context, r *rpcserver.Request, p protocol.WaitParams) (session.Reply, error) {
 	d.noteUse()
 	o, err := waitOptions(p.WaitMS, p.After)
 	if err != nil {
@@ -379,31 +380,31 @@ func (d *Daemon) handleWait(ctx context.Context, r *rpcserver.Request, p client.
 
 // handleReadCursor stores how far a reader has read. It does not count as use, because the call
 // that read the events already did.
-func (d *Daemon) handleReadCursor(ctx context.Context, r *rpcserver.Request, p client.ReadCursorParams) (client.ReadCursor, error) {
+func (d *Daemon) handleReadCursor(ctx context.Context, r *rpcserver.Request, p protocol.ReadCursorParams) (protocol.ReadCursor, error) {
 	if p.Reader == "" || len(p.Reader) > 256 {
-		return client.ReadCursor{}, rpcserver.InvalidParams("reader is required, and at most 256 bytes long")
+		return protocol.ReadCursor{}, rpcserver.InvalidParams("reader is required, and at most 256 bytes long")
 	}
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
-		return client.ReadCursor{}, err
+		return protocol.ReadCursor{}, err
 	}
 	if last := e.session.Log().LastSeq(); p.Seq > last {
-		return client.ReadCursor{}, rpcserver.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
+		return protocol.ReadCursor{}, rpcserver.InvalidParams("seq is %d, and the last event is %d", p.Seq, last)
 	}
 	c := d.clientOf(r.Conn)
 	if p.Own || p.Seq > 0 {
 		if err := e.checkReaderLimit(p.Reader, c); err != nil {
-			return client.ReadCursor{}, err
+			return protocol.ReadCursor{}, err
 		}
 	}
 	if p.Own {
 		if p.Reader, err = e.reserveReader(ctx, p.Reader, c); err != nil {
-			return client.ReadCursor{}, err
+			return protocol.ReadCursor{}, err
 		}
 	} else if p.Seq > 0 { // storing a cursor claims the name; asking for one does not
 		e.claimReader(p.Reader, c)
 	}
-	return client.ReadCursor{Seq: e.saveReadCursor(p.Reader, p.Seq), Reader: p.Reader}, nil
+	return protocol.ReadCursor{Seq: e.saveReadCursor(p.Reader, p.Seq), Reader: p.Reader}, nil
 }
 
 // waitOptions returns the options of a wait of ms milliseconds, or an error if ms is out of range.
@@ -415,28 +416,28 @@ func waitOptions(ms int64, after timeline.Seq) (*session.WaitOptions, error) {
 	return &session.WaitOptions{Timeout: wait, Poll: ms == 0, After: after}, nil
 }
 
-func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p client.InterruptParams) (client.InterruptReply, error) {
+func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p protocol.InterruptParams) (protocol.InterruptReply, error) {
 	d.noteUse()
 	if p.Active == (p.Turn != 0) {
-		return client.InterruptReply{}, rpcserver.InvalidParams("give turn, so that a late interrupt cannot reach the next turn, or active: true to interrupt the current turn")
+		return protocol.InterruptReply{}, rpcserver.InvalidParams("give turn, so that a late interrupt cannot reach the next turn, or active: true to interrupt the current turn")
 	}
 	if err := checkAuthor(p.Author); err != nil {
-		return client.InterruptReply{}, err
+		return protocol.InterruptReply{}, err
 	}
 	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Turn))}
-	return runOnce(ctx, d, r, t, func(ctx context.Context) (client.InterruptReply, error) {
+	return runOnce(ctx, d, r, t, func(ctx context.Context) (protocol.InterruptReply, error) {
 		e, err := d.findSession(p.Session)
 		if err != nil {
-			return client.InterruptReply{}, err
+			return protocol.InterruptReply{}, err
 		}
 		result, err := e.session.As(p.Author).Interrupt(ctx, p.Turn)
-		return client.InterruptReply{Result: result}, err
+		return protocol.InterruptReply{Result: result}, err
 	})
 }
 
 // handleGrant grants access to a session. It needs no write lock, because grants come from the
 // user, and all connections belong to the user.
-func (d *Daemon) handleGrant(ctx context.Context, r *rpcserver.Request, p client.GrantParams) (emptyResult, error) {
+func (d *Daemon) handleGrant(ctx context.Context, r *rpcserver.Request, p protocol.GrantParams) (emptyResult, error) {
 	s, err := d.sessionForUser(ctx, r, p.Session, p.Author)
 	if err != nil {
 		return emptyResult{}, err
@@ -445,7 +446,7 @@ func (d *Daemon) handleGrant(ctx context.Context, r *rpcserver.Request, p client
 	return emptyResult{}, s.Allow(ctx, p.Grant)
 }
 
-func (d *Daemon) handleAnswerPermission(ctx context.Context, r *rpcserver.Request, p client.AnswerPermissionParams) (emptyResult, error) {
+func (d *Daemon) handleAnswerPermission(ctx context.Context, r *rpcserver.Request, p protocol.AnswerPermissionParams) (emptyResult, error) {
 	if p.Permission == 0 {
 		return emptyResult{}, rpcserver.InvalidParams("permission is required: the number of the permission request to answer")
 	}
@@ -471,7 +472,7 @@ func (d *Daemon) sessionForUser(ctx context.Context, r *rpcserver.Request, name,
 	return e.session.As(author), nil
 }
 
-func (d *Daemon) handleComplete(ctx context.Context, _ *rpcserver.Request, p client.QueryParams) (session.Completion, error) {
+func (d *Daemon) handleComplete(ctx context.Context, _ *rpcserver.Request, p protocol.QueryParams) (session.Completion, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Completion{}, err
@@ -483,7 +484,7 @@ func (d *Daemon) handleComplete(ctx context.Context, _ *rpcserver.Request, p cli
 	return c, err
 }
 
-func (d *Daemon) handleInspect(ctx context.Context, _ *rpcserver.Request, p client.QueryParams) (session.Inspection, error) {
+func (d *Daemon) handleInspect(ctx context.Context, _ *rpcserver.Request, p protocol.QueryParams) (session.Inspection, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Inspection{}, err
@@ -491,16 +492,16 @@ func (d *Daemon) handleInspect(ctx context.Context, _ *rpcserver.Request, p clie
 	return e.session.Inspect(ctx, p.Text, p.Cursor)
 }
 
-func (d *Daemon) handleParse(ctx context.Context, _ *rpcserver.Request, p client.QueryParams) (client.ParseReply, error) {
+func (d *Daemon) handleParse(ctx context.Context, _ *rpcserver.Request, p protocol.QueryParams) (protocol.ParseReply, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
-		return client.ParseReply{}, err
+		return protocol.ParseReply{}, err
 	}
 	status, err := e.session.Parse(ctx, p.Text)
-	return client.ParseReply{Status: status}, err
+	return protocol.ParseReply{Status: status}, err
 }
 
-func (d *Daemon) handleVariables(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (session.Variables, error) {
+func (d *Daemon) handleVariables(ctx context.Context, _ *rpcserver.Request, p protocol.NameParams) (session.Variables, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Variables{}, err
@@ -512,7 +513,7 @@ func (d *Daemon) handleVariables(ctx context.Context, _ *rpcserver.Request, p cl
 	return v, err
 }
 
-func (d *Daemon) handleOutput(ctx context.Context, _ *rpcserver.Request, p client.OutputParams) (session.Output, error) {
+func (d *Daemon) handleOutput(ctx context.Context, _ *rpcserver.Request, p protocol.OutputParams) (session.Output, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return session.Output{}, err
@@ -520,16 +521,16 @@ func (d *Daemon) handleOutput(ctx context.Context, _ *rpcserver.Request, p clien
 	return e.session.Output(ctx, p.OutputQuery)
 }
 
-func (d *Daemon) handleDestinations(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (client.Destinations, error) {
+func (d *Daemon) handleDestinations(ctx context.Context, _ *rpcserver.Request, p protocol.NameParams) (protocol.Destinations, error) {
 	e, err := d.findSession(p.Session)
 	if err != nil {
-		return client.Destinations{}, err
+		return protocol.Destinations{}, err
 	}
 	destinations, err := e.session.Destinations(ctx)
-	return client.Destinations{Destinations: destinations}, err
+	return protocol.Destinations{Destinations: destinations}, err
 }
 
-func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpcserver.Request, p client.NameParams) (session.Visibility, error) {
+func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpcserver.Request, p protocol.NameParams) (session.Visibility, error) {
 	e, err := d.findSession(p.Session)
 	if err != nil {
 		return session.Visibility{}, err

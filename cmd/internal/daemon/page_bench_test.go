@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -45,14 +47,14 @@ func followPage(ctx context.Context, b *testing.B, c *client.Client, open chan<-
 func BenchmarkATurnThatAPageShows(b *testing.B) {
 	r := startDaemon(b, nil)
 	c, page := r.dial(), r.dial()
-	if _, err := c.CreateSession(b.Context(), client.CreateParams{Name: "main"}); err != nil {
+	if _, err := c.CreateSession(b.Context(), protocol.CreateParams{Name: "main"}); err != nil {
 		b.Fatal(err)
 	}
 	const turns = 300
 	burst := func() time.Duration {
 		begun := time.Now()
 		for range turns {
-			if _, err := c.StartTurn(b.Context(), client.StartParams{Session: "main", Input: "print hello", WaitMS: processTimeout.Milliseconds()}); err != nil {
+			if _, err := c.StartTurn(b.Context(), protocol.StartParams{Session: "main", Input: "print hello", WaitMS: processTimeout.Milliseconds()}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
@@ -22,7 +23,7 @@ const (
 )
 
 // progressToken returns the token for which the caller wants progress, or nil.
-func progressToken(r *rpcserver.Request, p client.CreateParams) []byte {
+func progressToken(r *rpcserver.Request, p protocol.CreateParams) []byte {
 	if len(p.Token) == 0 {
 		return r.ProgressToken()
 	}
@@ -69,7 +70,7 @@ type progressReporter struct {
 func (r *progressReporter) reportUntilPrepared(s session.Session) {
 	defer close(r.done)
 	ctx := r.ctx
-	frame := client.PreparationProgress{Token: r.token}
+	frame := protocol.PreparationProgress{Token: r.token}
 	var last timeline.Seq
 	for preparing := true; preparing && ctx.Err() == nil; {
 		bounded, stop := context.WithTimeout(ctx, maxProgressInterval)
@@ -114,8 +115,8 @@ func isPreparationEnd(e timeline.Event) bool {
 }
 
 // sendFrame sends a frame without waiting. A frame for a disconnected client is dropped.
-func (r *progressReporter) sendFrame(p client.PreparationProgress) {
+func (r *progressReporter) sendFrame(p protocol.PreparationProgress) {
 	if conn := r.client.conn.Load(); conn != nil {
-		_ = conn.Notify(client.MethodProgress, p)
+		_ = conn.Notify(protocol.MethodProgress, p)
 	}
 }

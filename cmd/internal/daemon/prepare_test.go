@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/session"
@@ -37,7 +39,7 @@ type receivedLine struct {
 	} `json:"error"`
 }
 
-func (l receivedLine) isProgress() bool { return l.Method == client.MethodProgress }
+func (l receivedLine) isProgress() bool { return l.Method == protocol.MethodProgress }
 
 // isLast reports whether a frame ends the progress.
 func (l receivedLine) isLast() bool {
@@ -154,7 +156,7 @@ func (j *fakeJob) run(ctx context.Context, report func(workers.PreparationProgre
 // withPreparation makes sessions with packages need a preparation.
 func withPreparation(o *daemon.Options, make func(context.Context, func(workers.PreparationProgress)) (workers.PreparationResult, error)) {
 	plain := o.FindSpec
-	o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
+	o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 		s, err := plain(p)
 		if len(p.Packages) > 0 && p.Packages[0] == "bad" {
 			return s, session.Errorf(session.KindInvalid, "with: bad is not a package")
@@ -180,7 +182,7 @@ func TestPrepareProgress(t *testing.T) {
 		tokens := []string{`7`, `"7"`, `9007199254740993`, `""`, `-1`}
 		for i, token := range tokens {
 			p := r.newPeer()
-			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","packages":["numpy"],"progressToken":%s}`, i, token))
+			p.sendRequest("1", protocol.MethodCreate, fmt.Sprintf(`{"name":"s%d","packages":["numpy"],"progressToken":%s}`, i, token))
 			if l := p.nextLine(); string(l.ID) != "1" || !strings.Contains(string(l.Result), `"state":"preparing"`) {
 				t.Fatalf("the answer does not come first: %s", l.raw)
 			}
@@ -190,7 +192,7 @@ func TestPrepareProgress(t *testing.T) {
 			peers = append(peers, p)
 		}
 		for i, p := range peers {
-			p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"env PREPARED","wait_ms":30000}`, i))
+			p.sendRequest("2", protocol.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"env PREPARED","wait_ms":30000}`, i))
 		}
 		// The job reports all of its work as done, but has not ended yet.
 		w.reports <- workers.PreparationProgress{Done: 10, Total: 10, Message: "unpacking"}
@@ -214,15 +216,15 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("a token serves one session at a time", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"a","packages":["x"],"progressToken":5}`)
+		p.sendRequest("1", protocol.MethodCreate, `{"name":"a","packages":["x"],"progressToken":5}`)
 		p.readUntilAnswer("1")
 		p.waitForProgress("5")
-		p.sendRequest("2", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":5}`)
+		p.sendRequest("2", protocol.MethodCreate, `{"name":"b","packages":["x"],"progressToken":5}`)
 		lines := p.readUntilAnswer("2")
 		if answer := lines[len(lines)-1]; answer.Error == nil || !strings.Contains(answer.Error.Message, "progressToken 5") {
 			t.Errorf("the second: %s", answer.raw)
 		}
-		p.sendRequest("3", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"5"}`)
+		p.sendRequest("3", protocol.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"5"}`)
 		p.readUntilAnswer("3") // the string "5" is another token than the number 5
 		p.waitForProgress(`"5"`)
 		w.result <- nil
@@ -230,7 +232,7 @@ func TestPrepareProgress(t *testing.T) {
 			l := p.nextLine()
 			over = l.isLast() && string(l.Params.Token) == "5"
 		}
-		p.sendRequest("4", client.MethodCreate, `{"name":"c","packages":["y"],"progressToken":5}`)
+		p.sendRequest("4", protocol.MethodCreate, `{"name":"c","packages":["y"],"progressToken":5}`)
 		for l := p.nextLine(); ; l = p.nextLine() {
 			if string(l.ID) == "4" {
 				if l.Error != nil {
@@ -245,12 +247,12 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("a late session starts at the current progress", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		first, late := r.newPeer(), r.newPeer()
-		first.sendRequest("1", client.MethodCreate, `{"name":"a","packages":["x"],"progressToken":"a"}`)
+		first.sendRequest("1", protocol.MethodCreate, `{"name":"a","packages":["x"],"progressToken":"a"}`)
 		first.readUntilAnswer("1")
 		w.reports <- workers.PreparationProgress{Done: 60, Total: 100, Message: "on the way"}
 		for l := first.nextLine(); *l.Params.Progress != 60; l = first.nextLine() {
 		}
-		late.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"b"}`)
+		late.sendRequest("1", protocol.MethodCreate, `{"name":"b","packages":["x"],"progressToken":"b"}`)
 		late.readUntilAnswer("1")
 		if l := late.nextLine(); *l.Params.Progress != 60 || *l.Params.Total != 100 || l.Params.Message != "on the way" {
 			t.Errorf("got %s", l.raw)
@@ -261,11 +263,11 @@ func TestPrepareProgress(t *testing.T) {
 		}
 		// Progress frames are neither stored nor replayed; the session's timeline has the progress.
 		after := r.dial()
-		after.OnProgress(func(p client.PreparationProgress) { t.Errorf("an unrequested frame: %+v", p) })
-		if _, err := after.StartTurn(t.Context(), client.StartParams{Session: "b", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
+		after.OnProgress(func(p protocol.PreparationProgress) { t.Errorf("an unrequested frame: %+v", p) })
+		if _, err := after.StartTurn(t.Context(), protocol.StartParams{Session: "b", Input: "print x", WaitMS: processTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
-		stream, err := after.Subscribe(t.Context(), client.SubscribeParams{Session: "b"})
+		stream, err := after.Subscribe(t.Context(), protocol.SubscribeParams{Session: "b"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,9 +285,9 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("a failure ends the progress before the turn", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
+		p.sendRequest("1", protocol.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
 		p.readUntilAnswer("1")
-		p.sendRequest("2", client.MethodStart, `{"session":"main","input":"print x"}`)
+		p.sendRequest("2", protocol.MethodStart, `{"session":"main","input":"print x"}`)
 		w.reports <- workers.PreparationProgress{Message: "looking"}
 		w.result <- errors.New("x cannot be prepared: no such thing\nERROR: the last line of the tool")
 		lines := p.readUntilAnswer("2")
@@ -294,7 +296,7 @@ func TestPrepareProgress(t *testing.T) {
 		if answer.Error == nil || answer.Error.Data["kind"] != string(session.KindStart) || !strings.Contains(answer.Error.Message, "the last line of the tool") {
 			t.Errorf("the turn: %s", answer.raw)
 		}
-		p.sendRequest("3", client.MethodCreate, `{"name":"main"}`)
+		p.sendRequest("3", protocol.MethodCreate, `{"name":"main"}`)
 		if answer := p.readUntilAnswer("3"); answer[len(answer)-1].Error != nil {
 			t.Errorf("the name is not free: %s", answer[len(answer)-1].raw)
 		}
@@ -303,7 +305,7 @@ func TestPrepareProgress(t *testing.T) {
 	t.Run("limits the rate and always sends the latest state", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
+		p.sendRequest("1", protocol.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
 		p.readUntilAnswer("1")
 		begun := time.Now()
 		const reports = 20_000
@@ -327,9 +329,9 @@ func TestPrepareProgress(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		for i, token := range []string{"", `,"progressToken":null`, `,"progressToken":{"a":1}`, `,"progressToken":[1]`, `,"progressToken":true`} {
 			p := r.newPeer()
-			p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","packages":["x"]%s}`, i, token))
+			p.sendRequest("1", protocol.MethodCreate, fmt.Sprintf(`{"name":"s%d","packages":["x"]%s}`, i, token))
 			p.readUntilAnswer("1")
-			p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"print x","wait_ms":30000}`, i))
+			p.sendRequest("2", protocol.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"print x","wait_ms":30000}`, i))
 			w.result <- nil
 			if lines := p.readUntilAnswer("2"); len(lines) != 1 || lines[0].Error != nil {
 				t.Errorf("%s: got %+v", token, lines)
@@ -337,8 +339,8 @@ func TestPrepareProgress(t *testing.T) {
 		}
 		// A session without a preparation sends no frames for a token.
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"plain","progressToken":1}`)
-		p.sendRequest("2", client.MethodStart, `{"session":"plain","input":"print x","wait_ms":30000}`)
+		p.sendRequest("1", protocol.MethodCreate, `{"name":"plain","progressToken":1}`)
+		p.sendRequest("2", protocol.MethodStart, `{"session":"plain","input":"print x","wait_ms":30000}`)
 		for _, l := range p.readUntilAnswer("2") {
 			if l.isProgress() {
 				t.Errorf("got %s", l.raw)
@@ -351,16 +353,16 @@ func TestPrepare(t *testing.T) {
 	t.Run("a queued start can be cancelled without stopping the job", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		p := r.newPeer()
-		p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"]}`)
+		p.sendRequest("1", protocol.MethodCreate, `{"name":"main","packages":["x"]}`)
 		p.readUntilAnswer("1")
-		p.sendRequest("3", client.MethodStart, `{"session":"main","input":"print never","wait_ms":60000}`)
+		p.sendRequest("3", protocol.MethodStart, `{"session":"main","input":"print never","wait_ms":60000}`)
 		if _, err := fmt.Fprintln(p.conn, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`); err != nil {
 			t.Fatal(err)
 		}
 		if l := p.nextLine(); string(l.ID) != "3" || !strings.Contains(l.raw, "-32800") {
 			t.Errorf("while it is prepared: %s", l.raw)
 		}
-		p.sendRequest("4", client.MethodStart, fmt.Sprintf(`{"session":"main","input":"print second","wait_ms":%d}`, processTimeout.Milliseconds()))
+		p.sendRequest("4", protocol.MethodStart, fmt.Sprintf(`{"session":"main","input":"print second","wait_ms":%d}`, processTimeout.Milliseconds()))
 		w.result <- nil
 		l := p.readUntilAnswer("4")
 		if answer := l[len(l)-1]; answer.Error != nil || !strings.Contains(string(answer.Result), "second") || strings.Contains(string(answer.Result), "never") {
@@ -376,7 +378,7 @@ func TestPrepare(t *testing.T) {
 		c := r.dial()
 		create := func() {
 			t.Helper()
-			s, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Packages: []string{"x"}})
+			s, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "main", Packages: []string{"x"}})
 			if err != nil || s.State != session.StatePreparing {
 				t.Fatalf("got %+v, %v", s, err)
 			}
@@ -398,7 +400,7 @@ func TestPrepare(t *testing.T) {
 		if s := failed(); s.State != session.StateEnded || s.PreparationError != "it did not work" {
 			t.Errorf("got %+v", s)
 		}
-		if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "x"}); session.KindOf(err) != session.KindStart {
+		if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "x"}); session.KindOf(err) != session.KindStart {
 			t.Errorf("got %v", err)
 		}
 		if _, err := c.GetSession(t.Context(), "main"); session.KindOf(err) != session.KindClosed {
@@ -419,20 +421,20 @@ func TestPrepare(t *testing.T) {
 	t.Run("a job ends with the last session that needs it", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		a, b := r.newPeer(), r.newPeer()
-		a.sendRequest("1", client.MethodCreate, `{"name":"a","packages":["x"],"progressToken":1}`)
+		a.sendRequest("1", protocol.MethodCreate, `{"name":"a","packages":["x"],"progressToken":1}`)
 		a.readUntilAnswer("1")
-		b.sendRequest("1", client.MethodCreate, `{"name":"b","packages":["x"],"progressToken":2}`)
+		b.sendRequest("1", protocol.MethodCreate, `{"name":"b","packages":["x"],"progressToken":2}`)
 		b.readUntilAnswer("1")
 		w.reports <- workers.PreparationProgress{Done: 1} // the job is running
-		a.sendRequest("2", client.MethodClose, `{"session":"a"}`)
+		a.sendRequest("2", protocol.MethodClose, `{"session":"a"}`)
 		lines := a.readUntilAnswer("2")
 		if lines[len(lines)-1].Error != nil {
 			t.Errorf("closing: %s", lines[len(lines)-1].raw)
 		}
 		wantProgress(t, lines, "1")
 		w.reports <- workers.PreparationProgress{Done: 2} // the job is still running
-		b.sendRequest("2", client.MethodStart, `{"session":"b","input":"print x"}`)
-		b.sendRequest("3", client.MethodClose, `{"session":"b"}`)
+		b.sendRequest("2", protocol.MethodStart, `{"session":"b","input":"print x"}`)
+		b.sendRequest("3", protocol.MethodClose, `{"session":"b"}`)
 		lines = b.readUntilAnswer("3")
 		wantProgress(t, lines, "2")
 		for len(lines) > 0 && string(lines[0].ID) != "2" {
@@ -452,19 +454,19 @@ func TestPrepare(t *testing.T) {
 	t.Run("other calls do not block during a preparation", func(t *testing.T) {
 		r, w := newPreparingDaemon(t)
 		c := r.dial()
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main", Packages: []string{"x"}}); err != nil {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "main", Packages: []string{"x"}}); err != nil {
 			t.Fatal(err)
 		}
-		if reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != session.StatePreparing {
+		if reply, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: 1}); err != nil || reply.State != session.StatePreparing {
 			t.Errorf("a wait: %+v, %v", reply, err)
 		}
-		if reply, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main"}); err != nil || reply.State != session.StatePreparing {
+		if reply, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main"}); err != nil || reply.State != session.StatePreparing {
 			t.Errorf("a poll: %+v, %v", reply, err)
 		}
-		if i, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: 1}); err != nil || i.Result != "not running" {
+		if i, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "main", Turn: 1}); err != nil || i.Result != "not running" {
 			t.Errorf("an interrupt: %+v, %v", i, err)
 		}
-		stream, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		stream, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -472,15 +474,15 @@ func TestPrepare(t *testing.T) {
 		if all, err := c.ListSessions(t.Context()); err != nil || len(all) != 1 || all[0].State != session.StatePreparing || all[0].Packages[0] != "x" || time.Since(all[0].OpenedAt) > processTimeout {
 			t.Errorf("the list: %+v, %v", all, err)
 		}
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "main"}); session.KindOf(err) != session.KindExists {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "main"}); session.KindOf(err) != session.KindExists {
 			t.Errorf("the same name: %v", err)
 		}
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Packages: []string{"bad"}}); session.KindOf(err) != "invalid_params" {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Packages: []string{"bad"}}); session.KindOf(err) != "invalid_params" {
 			t.Errorf("an invalid package: %v", err)
 		}
 		waiting := make(chan error, 1)
 		go func() {
-			_, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+			_, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 			waiting <- err
 		}()
 		w.result <- nil
@@ -496,7 +498,7 @@ func TestPrepare_SpecRunsOnce(t *testing.T) {
 	goOn := make(chan struct{})
 	r := startDaemon(t, func(o *daemon.Options) {
 		plain := o.FindSpec
-		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
+		o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
 			s.Preparations = []workers.Preparation{{Key: "shim", Run: func(_ context.Context, report func(workers.PreparationProgress)) (workers.PreparationResult, error) {
 				runs.Add(1)
@@ -509,20 +511,20 @@ func TestPrepare_SpecRunsOnce(t *testing.T) {
 	})
 	a, b := r.newPeer(), r.newPeer()
 	for i, p := range []*rawPeer{a, b} {
-		p.sendRequest("1", client.MethodCreate, fmt.Sprintf(`{"name":"s%d","progressToken":1}`, i))
+		p.sendRequest("1", protocol.MethodCreate, fmt.Sprintf(`{"name":"s%d","progressToken":1}`, i))
 		p.readUntilAnswer("1")
 		for l := p.nextLine(); l.Params.Message != "compiling"; l = p.nextLine() {
 		}
 	}
 	close(goOn)
 	for i, p := range []*rawPeer{a, b} {
-		p.sendRequest("2", client.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"print x","wait_ms":30000}`, i))
+		p.sendRequest("2", protocol.MethodStart, fmt.Sprintf(`{"session":"s%d","input":"print x","wait_ms":30000}`, i))
 		lines := p.readUntilAnswer("2")
 		wantProgress(t, lines, "1")
 		if answer := lines[len(lines)-1]; answer.Error != nil {
 			t.Error(answer.raw)
 		}
-		p.sendRequest("3", client.MethodReset, fmt.Sprintf(`{"session":"s%d"}`, i))
+		p.sendRequest("3", protocol.MethodReset, fmt.Sprintf(`{"session":"s%d"}`, i))
 		p.readUntilAnswer("3")
 	}
 	if n := runs.Load(); n != 1 {
@@ -535,7 +537,7 @@ func TestPrepare_KeepsDaemonAlive(t *testing.T) {
 	w := newFakeJob()
 	clock := startWithClock(t, func(o *daemon.Options) { withPreparation(o, w.run) })
 	p := clock.newPeer()
-	p.sendRequest("1", client.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
+	p.sendRequest("1", protocol.MethodCreate, `{"name":"main","packages":["x"],"progressToken":1}`)
 	p.readUntilAnswer("1")
 	clock.wantRunningAt(clock.now().Add(2 * idleTimeout))
 	select {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
@@ -139,13 +141,13 @@ func TestIdleTimeout(t *testing.T) {
 		clock := startWithClock(t, nil)
 		c := clock.dial()
 		clock.newSession(c)
-		reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.InputRequest == nil {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
 		late := clock.now().Add(3 * idleTimeout)
 		clock.wantRunningAt(late)
-		reply, err = c.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "Ada\n", WaitMS: processTimeout.Milliseconds()})
+		reply, err = c.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "Ada\n", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.Outcome != "ok" {
 			t.Fatalf("got %+v, %v", reply, err)
 		}
@@ -158,7 +160,7 @@ func TestIdleTimeout(t *testing.T) {
 		clock := startWithClock(t, nil)
 		agent, onlooker := clock.dial(), clock.dial()
 		clock.newSession(agent)
-		if _, err := agent.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: "bot", Own: true}); err != nil {
+		if _, err := agent.SaveReadCursor(t.Context(), protocol.ReadCursorParams{Session: "main", Reader: "bot", Own: true}); err != nil {
 			t.Fatal(err)
 		}
 		late := clock.now().Add(3 * idleTimeout)
@@ -179,7 +181,7 @@ func TestReaderName_OneConnection(t *testing.T) {
 	r.newSession(one)
 	ask := func(c *client.Client, want string, seq timeline.Seq) {
 		t.Helper()
-		got, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: "bot", Own: true})
+		got, err := c.SaveReadCursor(t.Context(), protocol.ReadCursorParams{Session: "main", Reader: "bot", Own: true})
 		if err != nil || got.Reader != want || got.Seq != seq {
 			t.Errorf("got %+v, %v, want %s at %d", got, err, want, seq)
 		}
@@ -188,7 +190,7 @@ func TestReaderName_OneConnection(t *testing.T) {
 	ask(two, "bot#2", 0)
 	for c, name := range map[*client.Client]string{one: "bot", two: "bot#2"} {
 		seq := map[string]timeline.Seq{"bot": 1, "bot#2": 2}[name]
-		if _, err := c.SaveReadCursor(t.Context(), client.ReadCursorParams{Session: "main", Reader: name, Seq: seq}); err != nil {
+		if _, err := c.SaveReadCursor(t.Context(), protocol.ReadCursorParams{Session: "main", Reader: name, Seq: seq}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,7 +207,7 @@ func TestControl_StopDuringDrain(t *testing.T) {
 	r := startDaemon(t, nil)
 	c := r.dial()
 	r.newSession(c)
-	if _, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sleep 100s"}); err != nil {
+	if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "sleep 100s"}); err != nil {
 		t.Fatal(err)
 	}
 	raw := r.dialRaw()
@@ -228,21 +230,21 @@ func TestWriteLock_Unused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reply, err := agent.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
+	reply, err := agent.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
+	if _, err := agent.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n", WaitMS: processTimeout.Milliseconds()}); err != nil {
 		t.Errorf("the agent cannot answer for its own turn: %v", err)
 	}
-	if _, err := user.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? "}); err != nil {
+	if _, err := user.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait name? "}); err != nil {
 		t.Fatal(err)
 	}
-	reply, err = agent.WaitTurn(t.Context(), client.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
+	reply, err = agent.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	if _, err := agent.SendInput(t.Context(), client.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != session.KindLocked {
+	if _, err := agent.SendInput(t.Context(), protocol.InputParams{Session: "main", InputRequest: reply.InputRequest.ID, Input: "x\n"}); session.KindOf(err) != session.KindLocked {
 		t.Errorf("the agent answers in a turn for which ada has the write lock: %v", err)
 	}
 }
@@ -285,20 +287,20 @@ func TestStream_ResumeInputRequest(t *testing.T) {
 	r := startDaemon(t, nil)
 	c := r.dial()
 	r.newSession(c)
-	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
+	reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "wait name? ", WaitMS: processTimeout.Milliseconds()})
 	if err != nil || reply.InputRequest == nil {
 		t.Fatalf("got %+v, %v", reply, err)
 	}
-	var w client.SubscribeReply
-	if err := c.Call(t.Context(), client.MethodSubscribe, client.SubscribeParams{Session: "main"}, &w); err != nil {
+	var w protocol.SubscribeReply
+	if err := c.Call(t.Context(), protocol.MethodSubscribe, protocol.SubscribeParams{Session: "main"}, &w); err != nil {
 		t.Fatal(err)
 	}
-	p := client.SubscriptionParams{Subscription: w.Subscription}
-	if err := c.Call(t.Context(), client.MethodPause, p, nil); err != nil {
+	p := protocol.SubscriptionParams{Subscription: w.Subscription}
+	if err := c.Call(t.Context(), protocol.MethodPause, p, nil); err != nil {
 		t.Fatal(err)
 	}
-	var again client.SubscribeReply
-	if err := c.Call(t.Context(), client.MethodResume, p, &again); err != nil || again.InputRequest == nil || again.InputRequest.ID != reply.InputRequest.ID {
+	var again protocol.SubscribeReply
+	if err := c.Call(t.Context(), protocol.MethodResume, p, &again); err != nil || again.InputRequest == nil || again.InputRequest.ID != reply.InputRequest.ID {
 		t.Errorf("got %+v, %v, want input request %d", again, err, reply.InputRequest.ID)
 	}
 }
@@ -308,7 +310,7 @@ func TestStart_OmitsOldEvents(t *testing.T) {
 	r := startDaemon(t, nil)
 	c := r.dial()
 	r.newSession(c)
-	reply, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "print x"})
+	reply, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print x"})
 	if err != nil {
 		t.Fatal(err)
 	}

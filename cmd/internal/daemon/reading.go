@@ -3,13 +3,14 @@ package daemon
 import (
 	"context"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
 // handleRead returns a page of events, even while the session is being prepared.
-func (d *Daemon) handleRead(ctx context.Context, _ *rpcserver.Request, p client.ReadParams) (session.EventPage, error) {
+func (d *Daemon) handleRead(ctx context.Context, _ *rpcserver.Request, p protocol.ReadParams) (session.EventPage, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {
@@ -18,7 +19,7 @@ func (d *Daemon) handleRead(ctx context.Context, _ *rpcserver.Request, p client.
 	return e.session.Read(ctx, p.ReadQuery)
 }
 
-func (d *Daemon) handleOutline(ctx context.Context, _ *rpcserver.Request, p client.OutlineParams) (session.TurnSummaries, error) {
+func (d *Daemon) handleOutline(ctx context.Context, _ *rpcserver.Request, p protocol.OutlineParams) (session.TurnSummaries, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {
@@ -27,7 +28,7 @@ func (d *Daemon) handleOutline(ctx context.Context, _ *rpcserver.Request, p clie
 	return e.session.TurnSummaries(ctx, p.TurnSummariesQuery)
 }
 
-func (d *Daemon) handleSearch(ctx context.Context, _ *rpcserver.Request, p client.SearchParams) (session.SearchResult, error) {
+func (d *Daemon) handleSearch(ctx context.Context, _ *rpcserver.Request, p protocol.SearchParams) (session.SearchResult, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {
@@ -36,7 +37,7 @@ func (d *Daemon) handleSearch(ctx context.Context, _ *rpcserver.Request, p clien
 	return e.session.Search(ctx, p.SearchQuery)
 }
 
-func (d *Daemon) handleBlob(ctx context.Context, _ *rpcserver.Request, p client.BlobParams) (session.BlobPart, error) {
+func (d *Daemon) handleBlob(ctx context.Context, _ *rpcserver.Request, p protocol.BlobParams) (session.BlobPart, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"weak"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -106,8 +107,8 @@ func runRecovered(d *Daemon, method string, do func() (any, error)) (effect any,
 // findRequest returns the request of a call. For a new request, runCtx is the context in which the
 // caller must carry it out; otherwise it is nil.
 func (d *Daemon) findRequest(r *rpcserver.Request, t retryableCall) (q *namedRequest, runCtx context.Context, err error) {
-	if len(t.requestID) > client.MaxRequestIDBytes {
-		return nil, nil, rpcserver.InvalidParams("request: use at most %d bytes", client.MaxRequestIDBytes)
+	if len(t.requestID) > protocol.MaxRequestIDBytes {
+		return nil, nil, rpcserver.InvalidParams("request: use at most %d bytes", protocol.MaxRequestIDBytes)
 	}
 	fingerprint := sha256.Sum256(fmt.Appendf(nil, "%s %q %s", r.Method, t.session, t.params))
 	d.mu.Lock()

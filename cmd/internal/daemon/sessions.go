@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
@@ -162,7 +163,7 @@ func (o *openSession) claimReader(name string, c *clientState) *clientState {
 
 // createSession opens a session. A session that has to be prepared is returned before it is ready.
 // call is the context of the call, which ends when the call is answered.
-func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, p client.CreateParams) (*openSession, error) {
+func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, p protocol.CreateParams) (*openSession, error) {
 	if p.Language == "" {
 		p.Language = d.options.Languages()[0]
 	}
@@ -223,7 +224,7 @@ func (d *Daemon) createSession(ctx, call context.Context, r *rpcserver.Request, 
 }
 
 // checkCreateParams returns an error if no session can be created with these params. The language must be set.
-func (d *Daemon) checkCreateParams(p client.CreateParams) error {
+func (d *Daemon) checkCreateParams(p protocol.CreateParams) error {
 	if p.Name != "" && !session.IsValidName(p.Name) {
 		return rpcserver.InvalidParams("name %q: use up to 64 letters, digits, dots, underscores and hyphens", p.Name)
 	}
@@ -252,7 +253,7 @@ func (d *Daemon) checkCreateParams(p client.CreateParams) error {
 }
 
 // findSpec finds the runtime of a new session. Its errors have a kind.
-func (d *Daemon) findSpec(p client.CreateParams) (workers.Spec, error) {
+func (d *Daemon) findSpec(p protocol.CreateParams) (workers.Spec, error) {
 	spec, err := d.options.FindSpec(p)
 	if err == nil {
 		err = spec.Err
@@ -269,7 +270,7 @@ func (d *Daemon) findSpec(p client.CreateParams) (workers.Spec, error) {
 
 // closeAbandoned closes a session whose name no client knows: the daemon chose the name, and the
 // caller is gone.
-func (d *Daemon) closeAbandoned(e *openSession, p client.CreateParams) {
+func (d *Daemon) closeAbandoned(e *openSession, p protocol.CreateParams) {
 	if p.Name == "" {
 		d.log.Info("unnamed session abandoned by its client", "session", e.name)
 		d.wg.Go(func() { _ = d.removeSession(context.Background(), e) })
@@ -292,7 +293,7 @@ func (d *Daemon) checkAdmission() error {
 // reserveName returns a free name for a new session, and reserves it until releaseName. It waits
 // while another session of that name is being opened, so that a client whose request is refused can
 // use that session at once.
-func (d *Daemon) reserveName(p client.CreateParams) (string, error) {
+func (d *Daemon) reserveName(p protocol.CreateParams) (string, error) {
 	for _, e := range d.sortedSessions() {
 		if e.session.PreparationError() != nil && (e.name == p.Name || time.Since(d.describeSession(e).StateSince) > failureRetention) {
 			_ = d.removeSession(context.Background(), e)
@@ -329,7 +330,7 @@ func (d *Daemon) releaseName(name string) {
 }
 
 // registerSession opens a session, and adds it to the sessions of the daemon.
-func (d *Daemon) registerSession(p client.CreateParams, spec workers.Spec, progress *progressReporter) (*openSession, error) {
+func (d *Daemon) registerSession(p protocol.CreateParams, spec workers.Spec, progress *progressReporter) (*openSession, error) {
 	name, err := d.reserveName(p)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -45,7 +47,7 @@ func (d *testDaemon) dialCounting() (*client.Client, *countingConn) {
 func (cc *countingConn) waitUntilStill(t *testing.T, c *client.Client) {
 	t.Helper()
 	for still, before := 0, int64(-1); still < 50; still++ {
-		if err := c.Call(t.Context(), client.MethodPing, struct{}{}, nil); err != nil {
+		if err := c.Call(t.Context(), protocol.MethodPing, struct{}{}, nil); err != nil {
 			t.Fatal(err)
 		}
 		now := cc.read.Load()
@@ -67,7 +69,7 @@ func (d *testDaemon) newBulkySession() uint64 {
 func (d *testDaemon) writeBulk(c *client.Client) (last uint64) {
 	d.t.Helper()
 	for range 3 * maxAhead / 2 >> 20 {
-		reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: processTimeout.Milliseconds()})
+		reply, err := c.StartTurn(d.t.Context(), protocol.StartParams{Session: "main", Input: "bulk 1048576", WaitMS: processTimeout.Milliseconds()})
 		if err != nil || reply.Outcome != timeline.OutcomeOK {
 			d.t.Fatalf("got %+v, %v", reply.State, err)
 		}
@@ -90,7 +92,7 @@ func TestSlowReader(t *testing.T) {
 				var last uint64
 				subscribe := func() {
 					var err error
-					if w, err = c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"}); err != nil {
+					if w, err = c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -116,7 +118,7 @@ func TestSlowReader(t *testing.T) {
 		r := startDaemon(t, nil)
 		r.newBulkySession()
 		c, m := r.dialCounting()
-		w, err := c.Subscribe(t.Context(), client.SubscribeParams{Session: "main"})
+		w, err := c.Subscribe(t.Context(), protocol.SubscribeParams{Session: "main"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -23,22 +24,22 @@ func (s *subscription) sentSeq() timeline.Seq { return timeline.Seq(s.sentUpTo.L
 // inlineHandlers returns the handlers of methods that run in the order of their requests.
 func (d *Daemon) inlineHandlers() map[string]rpcserver.Handler {
 	return map[string]rpcserver.Handler{
-		client.MethodHello:            newHandler(d.handleHello),
-		client.MethodSubscribe:        newHandler(d.handleSubscribe),
-		client.MethodPause:            newHandler(d.handlePause),
-		client.MethodResume:           newHandler(d.handleResumeSubscription),
-		client.MethodUnsubscribe:      newHandler(d.handleUnsubscribe),
-		client.MethodTakeWriteLock:    newHandler(d.handleTakeWriteLock),
-		client.MethodReleaseWriteLock: newHandler(d.handleReleaseWriteLock),
+		protocol.MethodHello:            newHandler(d.handleHello),
+		protocol.MethodSubscribe:        newHandler(d.handleSubscribe),
+		protocol.MethodPause:            newHandler(d.handlePause),
+		protocol.MethodResume:           newHandler(d.handleResumeSubscription),
+		protocol.MethodUnsubscribe:      newHandler(d.handleUnsubscribe),
+		protocol.MethodTakeWriteLock:    newHandler(d.handleTakeWriteLock),
+		protocol.MethodReleaseWriteLock: newHandler(d.handleReleaseWriteLock),
 	}
 }
 
-func (d *Daemon) handleSubscribe(_ context.Context, r *rpcserver.Request, p client.SubscribeParams) (client.SubscribeReply, error) {
+func (d *Daemon) handleSubscribe(_ context.Context, r *rpcserver.Request, p protocol.SubscribeParams) (protocol.SubscribeReply, error) {
 	if err := checkAuthor(p.Author); err != nil {
-		return client.SubscribeReply{}, err
+		return protocol.SubscribeReply{}, err
 	}
-	if p.Blobs != "" && p.Blobs != client.BlobsRef {
-		return client.SubscribeReply{}, rpcserver.InvalidParams("blobs is %q: use %q or leave it out", p.Blobs, client.BlobsRef)
+	if p.Blobs != "" && p.Blobs != protocol.BlobsRef {
+		return protocol.SubscribeReply{}, rpcserver.InvalidParams("blobs is %q: use %q or leave it out", p.Blobs, protocol.BlobsRef)
 	}
 	w := &subscription{changesOnly: p.ChangesOnly, blobRefs: p.Blobs != "", conn: r.Conn}
 	var last timeline.Seq
@@ -46,23 +47,23 @@ func (d *Daemon) handleSubscribe(_ context.Context, r *rpcserver.Request, p clie
 		d.noteUse()
 		e, err := d.useSession(p.Session)
 		if err != nil {
-			return client.SubscribeReply{}, err
+			return protocol.SubscribeReply{}, err
 		}
 		w.entry, last = e, e.session.Log().LastSeq()
 	}
 	if p.ChangesOnly && p.After > 0 {
-		return client.SubscribeReply{}, rpcserver.InvalidParams("after is %d: ticks have no cursor", p.After)
+		return protocol.SubscribeReply{}, rpcserver.InvalidParams("after is %d: ticks have no cursor", p.After)
 	}
 	if p.After > last {
-		return client.SubscribeReply{}, rpcserver.InvalidParams("after is %d, and the last event is %d", p.After, last)
+		return protocol.SubscribeReply{}, rpcserver.InvalidParams("after is %d, and the last event is %d", p.After, last)
 	}
 	d.setAuthor(r.Conn, p.Author)
 	w.sentUpTo.Store(uint64(p.After))
 	if err := d.addSubscription(w); err != nil {
-		return client.SubscribeReply{}, err
+		return protocol.SubscribeReply{}, err
 	}
 	r.AfterAnswer(func() { d.startSubscription(w, last) })
-	return client.SubscribeReply{Subscription: w.id, Seq: last}, nil
+	return protocol.SubscribeReply{Subscription: w.id, Seq: last}, nil
 }
 
 // addSubscription gives a subscription its id and registers it, if its connection may have one
@@ -108,25 +109,25 @@ func (d *Daemon) connSubscription(conn *rpcserver.Conn, id string) (*subscriptio
 	return nil, session.Errorf(session.KindUnknownSubscription, "no subscription %q on this connection", id)
 }
 
-func (d *Daemon) handlePause(_ context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
+func (d *Daemon) handlePause(_ context.Context, r *rpcserver.Request, p protocol.SubscriptionParams) (protocol.SubscribeReply, error) {
 	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
-		return client.SubscribeReply{}, err
+		return protocol.SubscribeReply{}, err
 	}
 	w.stopSending()
-	return client.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}, nil
+	return protocol.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}, nil
 }
 
-func (d *Daemon) handleResumeSubscription(ctx context.Context, r *rpcserver.Request, p client.SubscriptionParams) (client.SubscribeReply, error) {
+func (d *Daemon) handleResumeSubscription(ctx context.Context, r *rpcserver.Request, p protocol.SubscriptionParams) (protocol.SubscribeReply, error) {
 	d.noteUse()
 	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
-		return client.SubscribeReply{}, err
+		return protocol.SubscribeReply{}, err
 	}
 	if w.stop == nil {
 		r.AfterAnswer(func() { d.startSubscription(w, 0) })
 	}
-	resumed := client.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}
+	resumed := protocol.SubscribeReply{Subscription: w.id, Seq: w.sentSeq()}
 	if w.entry != nil {
 		now, _ := w.entry.session.Info(ctx)
 		resumed.InputRequest = now.InputRequest
@@ -134,7 +135,7 @@ func (d *Daemon) handleResumeSubscription(ctx context.Context, r *rpcserver.Requ
 	return resumed, nil
 }
 
-func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpcserver.Request, p client.SubscriptionParams) (emptyResult, error) {
+func (d *Daemon) handleUnsubscribe(_ context.Context, r *rpcserver.Request, p protocol.SubscriptionParams) (emptyResult, error) {
 	w, err := d.connSubscription(r.Conn, p.Subscription)
 	if err != nil {
 		return emptyResult{}, err
@@ -193,7 +194,7 @@ func (d *Daemon) startSubscription(w *subscription, snapshot timeline.Seq) {
 		}
 		if err == nil && ctx.Err() == nil {
 			d.removeSubscription(w) // before the notice, after which the client may subscribe again
-			_ = w.conn.Notify(client.MethodEnded, client.SubscriptionEnd{Subscription: w.id, Session: w.sessionName(), Reason: "the session was closed"})
+			_ = w.conn.Notify(protocol.MethodEnded, protocol.SubscriptionEnd{Subscription: w.id, Session: w.sessionName(), Reason: "the session was closed"})
 		}
 	})
 }
@@ -202,7 +203,7 @@ func (d *Daemon) startSubscription(w *subscription, snapshot timeline.Seq) {
 func (d *Daemon) sendEvents(ctx context.Context, w *subscription, snapshot timeline.Seq) error {
 	part := newSnapshotPart()
 	sendPart := func(more bool) error {
-		err := w.conn.NotifyWhenRoom(ctx, client.MethodSnapshot, client.Snapshot{
+		err := w.conn.NotifyWhenRoom(ctx, protocol.MethodSnapshot, protocol.Snapshot{
 			Subscription: w.id, Session: d.describeSession(w.entry), Events: part.events, Seq: snapshot, More: more,
 		})
 		if err == nil && part.last > 0 {
@@ -223,8 +224,8 @@ func (d *Daemon) sendEvents(ctx context.Context, w *subscription, snapshot timel
 			break // ctx has ended, or the session is closed
 		}
 		if !inSnapshot {
-			live := client.LiveEvent{Subscription: w.id, Session: w.entry.name, Event: w.formatEvent(e)}
-			if err := w.conn.NotifyWhenRoom(ctx, client.MethodEvent, live); err != nil {
+			live := protocol.LiveEvent{Subscription: w.id, Session: w.entry.name, Event: w.formatEvent(e)}
+			if err := w.conn.NotifyWhenRoom(ctx, protocol.MethodEvent, live); err != nil {
 				return err
 			}
 			w.sentUpTo.Store(uint64(e.Seq))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/session"
@@ -16,7 +18,7 @@ func TestClientSession_Suite(t *testing.T) {
 	var needs []workers.Preparation // of the session that is being created
 	r := startDaemon(t, func(o *daemon.Options) {
 		plain := o.FindSpec
-		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
+		o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
 			s.Preparations = needs
 			return s, err
@@ -32,7 +34,7 @@ func TestClientSession_Suite(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		name := fmt.Sprintf("s%d", made)
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name}); err != nil {
 			t.Fatal(err)
 		}
 		return c.Session(name)

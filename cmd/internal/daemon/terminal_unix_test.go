@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
@@ -15,7 +17,7 @@ import (
 
 // startReader starts a turn whose program asks for a line, and waits until the question is on the
 // screen.
-func (d *testDaemon) startReader(c *client.Client, p client.StartParams) (turn uint64) {
+func (d *testDaemon) startReader(c *client.Client, p protocol.StartParams) (turn uint64) {
 	d.t.Helper()
 	p.Session, p.Input = "main", "sh echo name?; read -r a; echo got $a"
 	r, err := c.StartTurn(d.t.Context(), p)
@@ -36,7 +38,7 @@ func (d *testDaemon) startReader(c *client.Client, p client.StartParams) (turn u
 func (d *testDaemon) wantEnd(c *client.Client, turn uint64, line string) {
 	d.t.Helper()
 	for { // the wait also ends at the input request, if the keys have not ended it yet
-		r, err := c.WaitTurn(d.t.Context(), client.WaitParams{Session: "main", Turn: turn, WaitMS: processTimeout.Milliseconds()})
+		r, err := c.WaitTurn(d.t.Context(), protocol.WaitParams{Session: "main", Turn: turn, WaitMS: processTimeout.Milliseconds()})
 		if err != nil {
 			d.t.Fatal(err)
 		}
@@ -58,16 +60,16 @@ func TestType(t *testing.T) {
 		r := startDaemon(t, nil)
 		agent, user := r.dial(), r.dial()
 		r.newSession(agent)
-		turn := r.startReader(agent, client.StartParams{WriteLock: true, Author: "bot"})
-		_, err := user.TypeKeys(t.Context(), client.TypeParams{Session: "main", Keys: session.Keys{Text: "no<Enter>"}})
+		turn := r.startReader(agent, protocol.StartParams{WriteLock: true, Author: "bot"})
+		_, err := user.TypeKeys(t.Context(), protocol.TypeParams{Session: "main", Keys: session.Keys{Text: "no<Enter>"}})
 		if session.KindOf(err) != session.KindLocked {
 			t.Errorf("another client: got %v", err)
 		}
-		_, err = user.TypeKeys(t.Context(), client.TypeParams{Session: "main", Keys: session.Keys{Live: true}})
+		_, err = user.TypeKeys(t.Context(), protocol.TypeParams{Session: "main", Keys: session.Keys{Live: true}})
 		if kind := session.KindOf(err); kind != "" && kind != session.KindStale { // stale where it is not seen that the program reads
 			t.Errorf("a question: got %v", err)
 		}
-		typed, err := agent.TypeKeys(t.Context(), client.TypeParams{Session: "main", Keys: session.Keys{Text: "yes<Enter>"}, Author: "bot"})
+		typed, err := agent.TypeKeys(t.Context(), protocol.TypeParams{Session: "main", Keys: session.Keys{Text: "yes<Enter>"}, Author: "bot"})
 		if err != nil || typed.Turn != turn {
 			t.Errorf("got turn %d, %v", typed.Turn, err)
 		}
@@ -79,8 +81,8 @@ func TestType(t *testing.T) {
 		r := startDaemon(t, nil)
 		c := r.connectAs(1)
 		r.newSession(c)
-		turn := r.startReader(c, client.StartParams{})
-		once := client.TypeParams{Session: "main", Keys: session.Keys{Text: "a"}, Request: "k"}
+		turn := r.startReader(c, protocol.StartParams{})
+		once := protocol.TypeParams{Session: "main", Keys: session.Keys{Text: "a"}, Request: "k"}
 		for range 3 {
 			if typed, err := c.TypeKeys(t.Context(), once); err != nil || typed.Turn != turn {
 				t.Errorf("got turn %d, %v", typed.Turn, err)
@@ -90,7 +92,7 @@ func TestType(t *testing.T) {
 		if _, err := c.TypeKeys(t.Context(), once); session.KindOf(err) != session.KindInvalid {
 			t.Errorf("other keys in that name: got %v", err)
 		}
-		if _, err := c.TypeKeys(t.Context(), client.TypeParams{Session: "main", Keys: session.Keys{Text: "<Enter>"}}); err != nil {
+		if _, err := c.TypeKeys(t.Context(), protocol.TypeParams{Session: "main", Keys: session.Keys{Text: "<Enter>"}}); err != nil {
 			t.Fatal(err)
 		}
 		r.wantEnd(c, turn, "a")
@@ -109,10 +111,10 @@ func TestType(t *testing.T) {
 		}
 		used := clock.lastTurnEnd(c).Add(idleTimeout - 1)
 		clock.wantRunningAt(used)
-		_, err := c.TypeKeys(t.Context(), client.TypeParams{Session: "main", Keys: session.Keys{Text: "x"}})
+		_, err := c.TypeKeys(t.Context(), protocol.TypeParams{Session: "main", Keys: session.Keys{Text: "x"}})
 		wantStale("keys", err)
 		clock.wantRunningAt(used.Add(idleTimeout - 1))
-		_, err = c.TypeKeys(t.Context(), client.TypeParams{Session: "main", Keys: session.Keys{Live: true}})
+		_, err = c.TypeKeys(t.Context(), protocol.TypeParams{Session: "main", Keys: session.Keys{Live: true}})
 		wantStale("a question", err)
 		_, err = c.ReadScreen(t.Context(), "main")
 		wantStale("the screen", err)
@@ -133,7 +135,7 @@ func TestChanges_Listener(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	started, err := c.StartTurn(t.Context(), client.StartParams{Session: "main", Input: "sh stty -icanon min 0 time 1; while :; do echo on; dd bs=1 count=1 of=/dev/null 2>/dev/null; done"})
+	started, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "sh stty -icanon min 0 time 1; while :; do echo on; dd bs=1 count=1 of=/dev/null 2>/dev/null; done"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,14 +152,14 @@ func TestChanges_Listener(t *testing.T) {
 		}
 	}
 	next("the program", func(k session.Tick) bool { return k.Listener != nil && k.Listener.Program == "dd" && k.Listener.Raw })
-	if _, err := c.InterruptTurn(t.Context(), client.InterruptParams{Session: "main", Turn: started.Turn}); err != nil {
+	if _, err := c.InterruptTurn(t.Context(), protocol.InterruptParams{Session: "main", Turn: started.Turn}); err != nil {
 		t.Fatal(err)
 	}
 	next("its end", func(k session.Tick) bool { return k.Listener == nil && k.State == session.StateIdle })
 	if i, err := c.GetSession(t.Context(), "main"); err != nil || i.Listener != nil {
 		t.Errorf("got %+v, %v", i.Listener, err)
 	}
-	if r, err := c.WaitTurn(t.Context(), client.WaitParams{Session: "main", Turn: started.Turn}); err != nil || r.Outcome != timeline.OutcomeInterrupted {
+	if r, err := c.WaitTurn(t.Context(), protocol.WaitParams{Session: "main", Turn: started.Turn}); err != nil || r.Outcome != timeline.OutcomeInterrupted {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }

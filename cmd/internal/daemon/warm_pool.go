@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -173,7 +174,7 @@ func (p *warmPool) nextSpec() *workers.Spec {
 		return nil
 	}
 	if p.spec == nil {
-		spec, err := p.daemon.options.FindSpec(client.CreateParams{Language: p.Language, Dir: p.Dir})
+		spec, err := p.daemon.options.FindSpec(protocol.CreateParams{Language: p.Language, Dir: p.Dir})
 		if err = cmp.Or(err, spec.Err); err != nil {
 			p.setFailureLocked(err)
 			return nil
@@ -284,7 +285,7 @@ func (d *Daemon) openUnnamed(ctx context.Context, spec workers.Spec) (*superviso
 
 // acquireSession takes a warm session if one fits, or opens a session. At the limit of the
 // supervisor, it closes a warm session to make room.
-func (d *Daemon) acquireSession(p client.CreateParams, name string, spec workers.Spec) (*supervisor.Session, error) {
+func (d *Daemon) acquireSession(p protocol.CreateParams, name string, spec workers.Spec) (*supervisor.Session, error) {
 	if pool := d.warmPools[p.Language]; pool != nil && len(p.Command) == 0 {
 		if s := pool.takeSession(&spec); s != nil {
 			err := d.options.Supervisor.Rename(s, name)
@@ -334,11 +335,11 @@ func (d *Daemon) wakePools() {
 }
 
 // describePools describes the pools, sorted by language.
-func (d *Daemon) describePools() []client.WarmPool {
-	var all []client.WarmPool
+func (d *Daemon) describePools() []protocol.WarmPool {
+	var all []protocol.WarmPool
 	for _, p := range d.warmPools {
 		p.mu.Lock()
-		w := client.WarmPool{Language: p.Language, Ready: len(p.ready), Count: p.Count, Dir: p.Dir}
+		w := protocol.WarmPool{Language: p.Language, Ready: len(p.ready), Count: p.Count, Dir: p.Dir}
 		if p.spec != nil {
 			w.Dir = workDir(p.spec)
 		}
@@ -348,6 +349,6 @@ func (d *Daemon) describePools() []client.WarmPool {
 		p.mu.Unlock()
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b client.WarmPool) int { return cmp.Compare(a.Language, b.Language) })
+	slices.SortFunc(all, func(a, b protocol.WarmPool) int { return cmp.Compare(a.Language, b.Language) })
 	return all
 }

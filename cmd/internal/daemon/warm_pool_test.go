@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
@@ -21,7 +23,7 @@ import (
 func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	return startDaemon(t, func(o *daemon.Options) {
 		self := testexec.OwnPath()
-		o.FindSpec = func(p client.CreateParams) (workers.Spec, error) {
+		o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 			s := fakeworker.NewSpec(self, nil)
 			s.Dir = p.Dir
 			return s, nil
@@ -34,9 +36,9 @@ func newWarmDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 }
 
 // waitForPool waits until the pool is as wanted.
-func (d *testDaemon) waitForPool(c *client.Client, what string, want func(client.WarmPool) bool) client.WarmPool {
+func (d *testDaemon) waitForPool(c *client.Client, what string, want func(protocol.WarmPool) bool) protocol.WarmPool {
 	d.t.Helper()
-	var now client.WarmPool
+	var now protocol.WarmPool
 	wait.Until(d.t, what, func() bool {
 		i, err := c.DaemonInfo(d.t.Context())
 		if err != nil || len(i.WarmPools) != 1 {
@@ -51,7 +53,7 @@ func (d *testDaemon) waitForPool(c *client.Client, what string, want func(client
 // wantResult runs code in a session and checks its result.
 func (d *testDaemon) wantResult(c *client.Client, name, code, want string) {
 	d.t.Helper()
-	reply, err := c.StartTurn(d.t.Context(), client.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
+	reply, err := c.StartTurn(d.t.Context(), protocol.StartParams{Session: name, Input: code, WaitMS: processTimeout.Milliseconds()})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -60,7 +62,7 @@ func (d *testDaemon) wantResult(c *client.Client, name, code, want string) {
 	}
 }
 
-func isFull(w client.WarmPool) bool { return w.Ready == w.Count }
+func isFull(w protocol.WarmPool) bool { return w.Ready == w.Count }
 
 func TestWarmPool(t *testing.T) {
 	t.Parallel()
@@ -77,7 +79,7 @@ func TestWarmPool(t *testing.T) {
 			pids[i.PID] = true
 		}
 		for _, name := range []string{"a", "b"} {
-			i, err := c.CreateSession(t.Context(), client.CreateParams{Name: name})
+			i, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +101,7 @@ func TestWarmPool(t *testing.T) {
 		c := r.dial()
 		r.waitForPool(c, "it is filled", isFull)
 		for i, name := range []string{"first", "second", "third"} {
-			s, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: dir})
+			s, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name, Dir: dir})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +109,7 @@ func TestWarmPool(t *testing.T) {
 				t.Errorf("%s works in %s", name, s.Dir)
 			}
 			if i == 1 { // from now on the pool keeps sessions in this directory
-				r.waitForPool(c, "it keeps others", func(w client.WarmPool) bool { return isFull(w) && w.Dir == dir })
+				r.waitForPool(c, "it keeps others", func(w protocol.WarmPool) bool { return isFull(w) && w.Dir == dir })
 			}
 			if i == 2 && s.State.String() != "idle" {
 				t.Errorf("the third is %s, want one that was ready", s.State)
@@ -134,7 +136,7 @@ func TestWarmPool(t *testing.T) {
 		if err := os.WriteFile(file, []byte("new"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
+		i, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "a"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +150,7 @@ func TestWarmPool(t *testing.T) {
 		r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "print made" })
 		c := r.dial()
 		r.waitForPool(c, "it is filled", isFull)
-		i, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"})
+		i, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "a"})
 		if err != nil || i.Turn != 1 {
 			t.Fatalf("%+v, %v; want only the turn of the code", i, err)
 		}
@@ -159,11 +161,11 @@ func TestWarmPool(t *testing.T) {
 		t.Parallel()
 		r := newWarmDaemon(t, func(o *daemon.Options) { o.WarmPools[0].Code = "nonsense" })
 		c := r.dial()
-		w := r.waitForPool(c, "it fails", func(w client.WarmPool) bool { return w.Failure != "" })
+		w := r.waitForPool(c, "it fails", func(w protocol.WarmPool) bool { return w.Failure != "" })
 		if !strings.Contains(w.Failure, "the warm-up code: SyntaxError: no command") || w.Ready != 0 {
 			t.Errorf("%+v", w)
 		}
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		r.wantResult(c, "a", "print mine", "mine\n")
@@ -182,11 +184,11 @@ func TestWarmPool(t *testing.T) {
 		c := r.dial()
 		r.waitForPool(c, "it is filled", isFull)
 		for _, name := range []string{"a", "b", "c"} {
-			if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
+			if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "d"}); err == nil || !strings.Contains(err.Error(), "too many sessions") {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "d"}); err == nil || !strings.Contains(err.Error(), "too many sessions") {
 			t.Errorf("the fourth of three: %v", err)
 		}
 	})
@@ -204,7 +206,7 @@ func TestWarmPool(t *testing.T) {
 		})
 		c := r.dial()
 		wait.Until(t, "a warm session is starting", func() bool { return len(sup.Sessions()) == 1 })
-		if _, err := c.CreateSession(t.Context(), client.CreateParams{Name: "a"}); err != nil {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
 		r.wantResult(c, "a", "print mine", "mine\n")
@@ -224,7 +226,7 @@ func BenchmarkWarm(b *testing.B) {
 			for i := range b.N {
 				b.StopTimer()
 				r.waitForPool(c, "it is filled", isFull)
-				p := client.CreateParams{Name: strconv.Itoa(i), Dir: dir}
+				p := protocol.CreateParams{Name: strconv.Itoa(i), Dir: dir}
 				if dir != "" {
 					p.Dir = b.TempDir() // another one each time
 				}

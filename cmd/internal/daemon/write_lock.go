@@ -3,7 +3,8 @@ package daemon
 import (
 	"context"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -115,7 +116,7 @@ func (d *Daemon) checkAnswerAccess(ctx context.Context, e *openSession, c *clien
 	return d.checkWriteAccess(e, c)
 }
 
-func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p client.WriteLockParams) (emptyResult, error) {
+func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p protocol.WriteLockParams) (emptyResult, error) {
 	d.noteUse()
 	if p.Author == "" {
 		return emptyResult{}, rpcserver.InvalidParams("author is required: other clients see who has the write lock")
@@ -139,7 +140,7 @@ func (d *Daemon) handleTakeWriteLock(_ context.Context, r *rpcserver.Request, p 
 // long lock starts at once, and so does a lock for an active turn of the client. Otherwise the lock
 // is for the next turn of the client. announce is the lock to announce to the other clients, or
 // nil.
-func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p client.WriteLockParams) (announce *writeLock, err error) {
+func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p protocol.WriteLockParams) (announce *writeLock, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.checkWriteAccessLocked(e, c); err != nil {
@@ -161,7 +162,7 @@ func (d *Daemon) takeWriteLock(e *openSession, c *clientState, p client.WriteLoc
 	return nil, nil
 }
 
-func (d *Daemon) handleReleaseWriteLock(_ context.Context, r *rpcserver.Request, p client.WriteLockParams) (emptyResult, error) {
+func (d *Daemon) handleReleaseWriteLock(_ context.Context, r *rpcserver.Request, p protocol.WriteLockParams) (emptyResult, error) {
 	c := d.clientOf(r.Conn)
 	d.mu.Lock()
 	b := d.writeLocks[p.Session]

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
@@ -136,7 +138,7 @@ func SessionNamePart(text string) string {
 }
 
 // WarmPoolText describes the sessions that a daemon keeps ready.
-func WarmPoolText(w client.WarmPool) string {
+func WarmPoolText(w protocol.WarmPool) string {
 	text := fmt.Sprintf("%d of %d %s in %s", w.Ready, w.Count, w.Language, cmdkit.PlainLine(w.Dir))
 	if w.Failure != "" {
 		text += "; creating more failed: " + cmdkit.PlainLine(w.Failure)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -43,8 +45,8 @@ func EnsureDaemon(ctx context.Context, socket string, notes io.Writer) error {
 // StartDaemon starts a daemon that outlives this process and the login. If it does not answer in
 // time, the error contains its output. log is the path of its log, and more holds further arguments
 // of repl serve.
-func StartDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (client.DaemonInfo, error) {
-	var none client.DaemonInfo
+func StartDaemon(ctx context.Context, socket, log string, more []string, notes io.Writer) (protocol.DaemonInfo, error) {
+	var none protocol.DaemonInfo
 	self, err := os.Executable()
 	if err != nil {
 		return none, err
@@ -131,10 +133,10 @@ func ActualSocket(pid int, socket string) string {
 	return socket
 }
 
-func fetchInfo(ctx context.Context, socket string) (client.DaemonInfo, error) {
+func fetchInfo(ctx context.Context, socket string) (protocol.DaemonInfo, error) {
 	c, err := client.Dial(ctx, client.Socket(socket))
 	if err != nil {
-		return client.DaemonInfo{}, err
+		return protocol.DaemonInfo{}, err
 	}
 	defer c.Close()
 	return c.DaemonInfo(ctx)

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
@@ -47,7 +49,7 @@ type DaemonChoices interface {
 
 	// NewParams returns the request for a session, without its name and packages, and the sandbox
 	// in it.
-	NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error)
+	NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (protocol.CreateParams, *sandbox.Policy, error)
 
 	// CheckExisting returns an error if an existing session does not fit these choices.
 	CheckExisting(policy *sandbox.Policy, now session.Info) error

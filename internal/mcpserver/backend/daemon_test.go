@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/sandbox"
@@ -42,17 +44,17 @@ func (scriptedDaemon) serve(remote net.Conn) {
 		}
 		outcome := `"result":{}`
 		switch m.Method {
-		case client.MethodHello:
-			outcome = fmt.Sprintf(`"result":{"version":"x","protocol":%d,"pid":1,"started":"2026-01-01T00:00:00Z"}`, client.Protocol)
-		case client.MethodGet:
+		case protocol.MethodHello:
+			outcome = fmt.Sprintf(`"result":{"version":"x","protocol":%d,"pid":1,"started":"2026-01-01T00:00:00Z"}`, protocol.Version)
+		case protocol.MethodGet:
 			if outcome = `"error":{"code":-32000,"message":"no such session","data":{"kind":"no_session"}}`; m.Params.Session == "work" {
 				outcome = `"result":{"name":"work","language":"python","state":"idle","packages":["numpy"]}`
 			}
-		case client.MethodCreate:
+		case protocol.MethodCreate:
 			outcome = fmt.Sprintf(`"result":{"name":%q,"language":"r","state":"idle"}`, m.Params.Name)
-		case client.MethodReadCursor:
+		case protocol.MethodReadCursor:
 			outcome = `"result":{"seq":41,"reader":"work"}`
-		case client.MethodList:
+		case protocol.MethodList:
 			outcome = `"result":{"sessions":[{"name":"work"},{"name":"work-r"},{"name":"work-2"},{"name":"other"}]}`
 		}
 		fmt.Fprintf(remote, `{"jsonrpc":"2.0","id":%s,%s}`+"\n", m.ID, outcome)
@@ -64,8 +66,8 @@ type userChoices struct{ refusal error }
 
 func (userChoices) IsLanguage(name string) bool { return name == "python" || name == "r" }
 
-func (userChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error) {
-	return client.CreateParams{Language: lang, Dir: dir}, narrow(nil), nil
+func (userChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (protocol.CreateParams, *sandbox.Policy, error) {
+	return protocol.CreateParams{Language: lang, Dir: dir}, narrow(nil), nil
 }
 
 func (c userChoices) CheckExisting(*sandbox.Policy, session.Info) error { return c.refusal }

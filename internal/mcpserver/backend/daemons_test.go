@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
 	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
@@ -26,8 +27,8 @@ func (c recordedChoices) IsLanguage(name string) bool {
 	return name == "r"
 }
 
-func (c recordedChoices) NewParams(string, string, func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error) {
-	return client.CreateParams{}, nil, errors.New("refused by " + c.daemon)
+func (c recordedChoices) NewParams(string, string, func(*sandbox.Policy) *sandbox.Policy) (protocol.CreateParams, *sandbox.Policy, error) {
+	return protocol.CreateParams{}, nil, errors.New("refused by " + c.daemon)
 }
 
 // A remoteLog has what was done with the daemons of a set.

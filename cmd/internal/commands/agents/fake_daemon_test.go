@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/internal/testkit/fakeworker"
@@ -42,7 +44,7 @@ func startTestDaemon(t *testing.T) *testDaemon {
 		Supervisor: sup, Version: "test",
 		Languages:   func() []string { return []string{"fake"} },
 		HasLanguage: func(name string) bool { return name == "fake" },
-		FindSpec: func(client.CreateParams) (workers.Spec, error) {
+		FindSpec: func(protocol.CreateParams) (workers.Spec, error) {
 			return fakeworker.NewSpec(testexec.OwnPath(), nil), nil
 		},
 	})

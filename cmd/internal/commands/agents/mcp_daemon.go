@@ -13,6 +13,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/askpass"
@@ -177,11 +179,11 @@ func (c *daemonChoices) IsLanguage(name string) bool {
 }
 
 // NewParams implements backend.DaemonChoices.
-func (c *daemonChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (client.CreateParams, *sandbox.Policy, error) {
+func (c *daemonChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy) *sandbox.Policy) (protocol.CreateParams, *sandbox.Policy, error) {
 	if c.isRemote {
 		dir = ""
 	}
-	p := client.CreateParams{Language: lang, Dir: dir, Term: c.runtime.Term, Limits: c.runtime.Limits.ClientLimits()}
+	p := protocol.CreateParams{Language: lang, Dir: dir, Term: c.runtime.Term, Limits: c.runtime.Limits.ClientLimits()}
 	policy := narrow(c.runtime.Sandbox)
 	if configured := c.runtime.Sandbox; policy != configured && (configured == nil || len(policy.Hidden) > len(configured.Hidden)) && len(policy.Hidden) > 0 {
 		return p, nil, errors.New("the client hides some files from its own commands, which sessions of a daemon cannot do; start repl mcp without --daemon")

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
@@ -28,7 +30,7 @@ import (
 type remoteTestBackend struct{ link *client.Client }
 
 func (b remoteTestBackend) Open(ctx context.Context, name, _, _ string, _ func(*sandbox.Policy) *sandbox.Policy, _ func(string)) (*backend.SessionHandle, error) {
-	there, now, made, err := b.link.OpenSession(ctx, client.CreateParams{Name: name, Language: "fake"})
+	there, now, made, err := b.link.OpenSession(ctx, protocol.CreateParams{Name: name, Language: "fake"})
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +167,7 @@ func TestRemoteAgent(t *testing.T) {
 			all := w.SentLines()[before:]
 			before += len(all)
 			sent, mark := withoutMarkCalls(all)
-			if len(sent) != 1 || !strings.Contains(sent[0], client.MethodStart) || !mark && !strings.Contains(sent[0], `"read_cursor":`) {
+			if len(sent) != 1 || !strings.Contains(sent[0], protocol.MethodStart) || !mark && !strings.Contains(sent[0], `"read_cursor":`) {
 				t.Errorf("the call sent %q", sent)
 			}
 		}
@@ -174,9 +176,9 @@ func TestRemoteAgent(t *testing.T) {
 		}
 		name := r.onlySession(l).Name
 		for method, call := range map[string]func() error{
-			client.MethodList: func() error { _, err := l.ListSessions(t.Context()); return err },
-			client.MethodStart: func() error {
-				_, err := l.StartTurn(t.Context(), client.StartParams{Session: name, Input: "print x", WaitMS: testTimeout.Milliseconds()})
+			protocol.MethodList: func() error { _, err := l.ListSessions(t.Context()); return err },
+			protocol.MethodStart: func() error {
+				_, err := l.StartTurn(t.Context(), protocol.StartParams{Session: name, Input: "print x", WaitMS: testTimeout.Milliseconds()})
 				return err
 			},
 		} {
@@ -207,7 +209,7 @@ func TestRemoteAgent(t *testing.T) {
 			t.Errorf("got %q", text)
 		}
 		sent, _ := withoutMarkCalls(w.SentLines()[before:])
-		if len(sent) != 2 || !strings.Contains(sent[0], client.MethodInput) || !strings.Contains(sent[1], client.MethodInput) {
+		if len(sent) != 2 || !strings.Contains(sent[0], protocol.MethodInput) || !strings.Contains(sent[1], protocol.MethodInput) {
 			t.Errorf("two answers sent %q", sent)
 		}
 		if text, _ := a.startCall(asked, testTimeout)(); text != `[waiting for input: "a? "]` {
@@ -219,7 +221,7 @@ func TestRemoteAgent(t *testing.T) {
 		}
 		defer c.Close()
 		now := r.onlySession(c)
-		if _, err := c.SendInput(t.Context(), client.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: testTimeout.Milliseconds()}); err != nil {
+		if _, err := c.SendInput(t.Context(), protocol.InputParams{Session: now.Name, InputRequest: now.InputRequest.ID, Input: "eve\n", WaitMS: testTimeout.Milliseconds()}); err != nil {
 			t.Fatal(err)
 		}
 		if text, failed := a.startCall("ada", testTimeout)(); !failed || !strings.Contains(text, "your input was NOT run: the code no longer waits for it") {
@@ -311,6 +313,6 @@ func TestRemoteAgent(t *testing.T) {
 // withoutMarkCalls removes the calls that only report a read cursor. Such a call is sent if no
 // other call carries the cursor within a second.
 func withoutMarkCalls(sent []string) (rest []string, mark bool) {
-	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, client.MethodReadCursor) })
+	rest = slices.DeleteFunc(sent, func(line string) bool { return strings.Contains(line, protocol.MethodReadCursor) })
 	return rest, len(rest) < len(sent)
 }

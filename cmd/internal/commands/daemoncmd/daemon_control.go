@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
@@ -128,7 +129,7 @@ func describeDaemon(t *daemonlink.DaemonTarget, conn net.Conn) string {
 
 // daemonStatus is the answer of the control plane to status.
 type daemonStatus struct {
-	client.DaemonInfo
+	protocol.DaemonInfo
 	IdleMS int64 `json:"idle_ms"`
 }
 

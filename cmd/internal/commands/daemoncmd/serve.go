@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -280,7 +282,7 @@ func cacheNames(list func() []string) func() []string {
 }
 
 // specFor finds the runtime that a client of the daemon asks for, with its packages.
-func specFor(p client.CreateParams) (workers.Spec, error) {
+func specFor(p protocol.CreateParams) (workers.Spec, error) {
 	c := cmdflags.RuntimeFlags{Dir: p.Dir}
 	if len(p.Command) > 0 {
 		c.Worker = languages.WorkerFlag{{Name: p.Language, Command: p.Command}}

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
 	"github.com/turnstone-repl/turnstone/internal/testkit/kernelspecs"
 )
@@ -18,7 +19,7 @@ func TestSpecFor_Kernel(t *testing.T) {
 	if names := languages.Names(); !slices.Contains(names, "jupyter:turnstone-basic") || names[0] != "python" {
 		t.Errorf("%q", names)
 	}
-	s, err := specFor(client.CreateParams{Language: "jupyter:turnstone-basic", Dir: t.TempDir()})
+	s, err := specFor(protocol.CreateParams{Language: "jupyter:turnstone-basic", Dir: t.TempDir()})
 	if err = errors.Join(err, s.Err); err != nil || s.Args[0] != languages.KernelWorker {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -362,8 +364,8 @@ func (j *jupyterFlags) openLinks(ctx context.Context, s cmdkit.Streams) (starter
 }
 
 // createParams returns the parameters of this kernel's session.
-func (j *jupyterFlags) createParams() (client.CreateParams, error) {
-	p := client.CreateParams{Name: j.session, Language: j.runtime.Lang, Packages: j.packages}
+func (j *jupyterFlags) createParams() (protocol.CreateParams, error) {
+	p := protocol.CreateParams{Name: j.session, Language: j.runtime.Lang, Packages: j.packages}
 	if p.Name == "" {
 		p.Name = notebookSessionName(os.Getenv("JPY_SESSION_NAME"), j.connectionFile)
 		if !j.keepOnShutdown {

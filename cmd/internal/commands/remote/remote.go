@@ -14,6 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -187,8 +189,8 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, transport *remote.CommandD
 	g := conn.(interface{ Greeting() remote.Greeting }).Greeting()
 	c.printStep(get, transportcmd.JoinWords(transport.Prefix)+" connected")
 	c.printNote(far, describeRemoteEnd(g))
-	if g.Protocol != client.Protocol {
-		return c.printFailure(serves, fmt.Errorf("its version %s speaks protocol %d; this program speaks %d", g.Version, g.Protocol, client.Protocol),
+	if g.Protocol != protocol.Version {
+		return c.printFailure(serves, fmt.Errorf("its version %s speaks protocol %d; this program speaks %d", g.Version, g.Protocol, protocol.Version),
 			"repl daemon drain"+w.SameTargetFlags()+" with the older program, then start the daemon of this version")
 	}
 	remoteConn := client.FromConn(conn)
@@ -200,7 +202,7 @@ func (c *remoteCheck) dialDaemon(ctx context.Context, transport *remote.CommandD
 func (c *remoteCheck) measureRoundTrip(ctx context.Context, remoteConn *client.Client, g remote.Greeting) (int, error) {
 	c.stepStart = time.Now()
 	var took []time.Duration
-	var i client.DaemonInfo
+	var i protocol.DaemonInfo
 	for range checkRoundTrips {
 		start := time.Now()
 		var err error

@@ -7,7 +7,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
@@ -63,7 +64,7 @@ func reportOtherVersion(ctx context.Context, notes io.Writer, transport *remote.
 		return
 	}
 	use := "and is used unchanged"
-	if g.Protocol != client.Protocol {
+	if g.Protocol != protocol.Version {
 		use = fmt.Sprintf("and speaks protocol %d, which this program does not support", g.Protocol)
 	}
 	fmt.Fprintf(notes, "repl: the daemon there is %s %s; repl daemon drain%s ends it when its work is done, and the next command starts the new one\n", g.Version, use, w.SameTargetFlags())

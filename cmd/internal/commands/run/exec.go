@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -122,7 +124,7 @@ func (e *execFlags) resolveFlags() (err error) {
 // run runs the code in a session and shows the turn.
 func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Client, name string) (int, error) {
 	view := newTurnView(e.daemon, s, conn, e.wait)
-	start := client.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
+	start := protocol.StartParams{Session: name, Input: e.code.String(), Author: cmdkit.CommandAuthor("exec"), WaitMS: view.firstWaitMS()}
 	if e.sandbox != nil || e.limits.Limits != (workers.Limits{}) { // no code may run in a session with a weaker sandbox or limit
 		if now, err := conn.GetSession(ctx, name); err == nil {
 			if err := errors.Join(cmdflags.RequireSandbox(e.sandbox, now), cmdflags.RequireLimits(e.limits.Limits, now)); err != nil {
@@ -153,13 +155,13 @@ func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Clie
 }
 
 // createParams returns the parameters of a session that exec creates.
-func (e *execFlags) createParams(name string) (p client.CreateParams, err error) {
+func (e *execFlags) createParams(name string) (p protocol.CreateParams, err error) {
 	if e.runtime.Dir == "" && !e.runtime.IsRemote {
 		if e.runtime.Dir, err = cmdkit.WorkingDir(); err != nil {
 			return p, err
 		}
 	}
-	p = client.CreateParams{
+	p = protocol.CreateParams{
 		Name: name, Language: cmp.Or(e.custom.Name, e.lang), Command: e.custom.Command, Runtime: e.runtime.RuntimeInDaemon(e.language),
 		Dir: cmp.Or(e.runtime.Dir, e.daemon.RemoteDir), Term: e.runtime.Term, Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
 	}
@@ -211,7 +213,7 @@ func NewInputCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusFailed, fmt.Errorf("%s asks the user; answer with repl attach %s", words[0], words[0])
 			}
 			view := newTurnView(r, s, c, *wait)
-			reply, err := c.SendInput(ctx, client.InputParams{
+			reply, err := c.SendInput(ctx, protocol.InputParams{
 				Session: words[0], InputRequest: now.InputRequest.ID, Input: text, EOF: *eof, Author: cmdkit.CommandAuthor("input"),
 				WaitMS: view.firstWaitMS(), After: now.LastSeq,
 			})
@@ -225,7 +227,7 @@ func NewInputCommand(f *flag.FlagSet) cmdkit.Action {
 
 // createSession creates a session of the daemon, reports that it is new, and shows its preparation
 // until that is over. An existing session must have the packages.
-func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTarget, c *client.Client, p client.CreateParams) error {
+func createSession(ctx context.Context, s cmdkit.Streams, w daemonlink.DaemonTarget, c *client.Client, p protocol.CreateParams) error {
 	now, err := c.CreateSession(ctx, p)
 	if err == nil { // tells the user that an older session of this name is gone
 		fmt.Fprintf(s.Err, "repl: %s is a new session\n", p.Name)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -90,7 +92,7 @@ func (v *turnView) handleFailure(ctx context.Context, err error) (int, error) {
 	case ctx.Err() != nil:
 		bounded, stop := context.WithTimeout(context.WithoutCancel(ctx), cleanupCallTimeout)
 		defer stop()
-		_, _ = v.client.InterruptTurn(bounded, client.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: cmdkit.CommandAuthor(v.cmd.Flags.Name())})
+		_, _ = v.client.InterruptTurn(bounded, protocol.InterruptParams{Session: turn.Session, Turn: turn.Turn, Author: cmdkit.CommandAuthor(v.cmd.Flags.Name())})
 	case errors.Is(err, syscall.EPIPE):
 		if turn.Outcome == "" {
 			fmt.Fprintf(v.streams.Err, "repl: the reader of the output is gone; turn %d goes on in %s\n", turn.Turn, turn.Session)
@@ -111,7 +113,7 @@ func (v *turnView) showAllEvents(ctx context.Context, after timeline.Seq) error 
 	}
 	limited, stop := context.WithDeadline(ctx, v.deadline)
 	defer stop()
-	w, err := v.client.Subscribe(limited, client.SubscribeParams{Session: v.lastReply.Session, After: after, Author: cmdkit.CommandAuthor(v.cmd.Flags.Name())})
+	w, err := v.client.Subscribe(limited, protocol.SubscribeParams{Session: v.lastReply.Session, After: after, Author: cmdkit.CommandAuthor(v.cmd.Flags.Name())})
 	if err != nil {
 		return v.handleTimeout(ctx, limited, err)
 	}
@@ -216,7 +218,7 @@ func (v *turnView) handleTimeout(ctx, limited context.Context, err error) error 
 func (v *turnView) fetchReply(ctx context.Context, after timeline.Seq) error {
 	bounded, stop := context.WithTimeout(ctx, cleanupCallTimeout) // a remote daemon may be gone
 	defer stop()
-	reply, err := v.client.WaitTurn(bounded, client.WaitParams{Session: v.lastReply.Session, Turn: v.lastReply.Turn, After: after})
+	reply, err := v.client.WaitTurn(bounded, protocol.WaitParams{Session: v.lastReply.Session, Turn: v.lastReply.Turn, After: after})
 	if err == nil {
 		v.lastReply = reply
 	}

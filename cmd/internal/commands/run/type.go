@@ -11,6 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -113,11 +115,11 @@ func typeKeys(ctx context.Context, r *daemonlink.DaemonCommand, s cmdkit.Streams
 		return cmdkit.StatusFailed, err
 	}
 	view := newTurnView(r, s, c, wait)
-	typed, err := c.TypeKeys(ctx, client.TypeParams{Session: name, Author: cmdkit.CommandAuthor("type"), Keys: keys})
+	typed, err := c.TypeKeys(ctx, protocol.TypeParams{Session: name, Author: cmdkit.CommandAuthor("type"), Keys: keys})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	reply, err := c.WaitTurn(ctx, client.WaitParams{Session: name, Turn: typed.Turn, WaitMS: view.firstWaitMS(), After: before.LastSeq})
+	reply, err := c.WaitTurn(ctx, protocol.WaitParams{Session: name, Turn: typed.Turn, WaitMS: view.firstWaitMS(), After: before.LastSeq})
 	if err != nil {
 		view.lastReply = session.Reply{Session: name, Turn: typed.Turn}
 		return view.handleFailure(ctx, err)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -39,8 +41,8 @@ func NewAttachCommand(f *flag.FlagSet) cmdkit.Action {
 		if *watch && *exclusive {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("use either --watch or --exclusive, not both")
 		}
-		if *self == "" || !client.IsAuthor(*self) {
-			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
+		if *self == "" || !protocol.IsAuthor(*self) {
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, protocol.MaxAuthorBytes)
 		}
 		if *watch {
 			return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {

@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
@@ -55,7 +57,7 @@ func NewClientsCommand(f *flag.FlagSet) cmdkit.Action {
 }
 
 // attachmentText describes how a client uses sessions.
-func attachmentText(a client.ConnectedClient) string {
+func attachmentText(a protocol.ConnectedClient) string {
 	var all []string
 	for _, one := range a.Sessions {
 		var uses []string
@@ -109,7 +111,7 @@ func NewDetachCommand(f *flag.FlagSet) cmdkit.Action {
 					return cmdkit.StatusFailed, fmt.Errorf("no client holds the write lock of %s", *lockHolder)
 				}
 			}
-			if err := c.DetachClient(ctx, client.DetachParams{Client: id, Author: cmdkit.CurrentAuthor()}); err != nil {
+			if err := c.DetachClient(ctx, protocol.DetachParams{Client: id, Author: cmdkit.CurrentAuthor()}); err != nil {
 				return cmdkit.StatusFailed, err
 			}
 			return cmdkit.StatusDone, nil
@@ -139,7 +141,7 @@ func NewWaitCommand(f *flag.FlagSet) cmdkit.Action {
 				if *limit > 0 {
 					pause = min(pause, max(*limit-time.Since(started), time.Millisecond))
 				}
-				reply, err := c.WaitTurn(ctx, client.WaitParams{Session: words[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
+				reply, err := c.WaitTurn(ctx, protocol.WaitParams{Session: words[0], WaitMS: max(pause.Milliseconds(), 1), After: now.LastSeq})
 				if err != nil {
 					return cmdkit.StatusFailed, err
 				}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -124,7 +126,7 @@ func followEvents(ctx context.Context, d *daemonlink.DaemonCommand, s cmdkit.Str
 	if out, ok := s.Out.(*os.File); ok && live {
 		cmdkit.OnReaderGone(out, cancel) // the next event may take long
 	}
-	w, err := c.Subscribe(ctx, client.SubscribeParams{Session: name, After: after, Author: cmdkit.CurrentAuthor()})
+	w, err := c.Subscribe(ctx, protocol.SubscribeParams{Session: name, After: after, Author: cmdkit.CurrentAuthor()})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}

@@ -13,6 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
@@ -25,7 +27,7 @@ import (
 
 // A crashedSession is a session whose daemon or server was killed, on this machine or at a remote.
 type crashedSession struct {
-	client.CrashedSession
+	protocol.CrashedSession
 
 	// readEvents calls read with the recorded events, which exist until read returns.
 	readEvents func(read func(iter.Seq[timeline.Event]) error) error
@@ -102,7 +104,7 @@ func localCrashedSessions(dir string) (found []crashedSession, err error) {
 	all, err := supervisor.CrashedSessions(dir)
 	for _, l := range all {
 		found = append(found, crashedSession{
-			client.CrashedSession{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},
+			protocol.CrashedSession{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},
 			func(read func(iter.Seq[timeline.Event]) error) error { return read(l.Events()) },
 		})
 	}
@@ -122,7 +124,7 @@ func remoteCrashedSessions(ctx context.Context, c *client.Client) (found []crash
 			defer os.RemoveAll(dir)
 			err = cmdkit.WriteOutputFile(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
-					return c.ReadFile(ctx, client.FileParams{FilesParams: client.FilesParams{Crashed: l.ID}, Path: timeline.EventsName, Offset: offset})
+					return c.ReadFile(ctx, protocol.FileParams{FilesParams: protocol.FilesParams{Crashed: l.ID}, Path: timeline.EventsName, Offset: offset})
 				})
 			})
 			if err != nil {

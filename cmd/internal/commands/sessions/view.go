@@ -9,6 +9,8 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"golang.org/x/term"
 
 	"github.com/turnstone-repl/turnstone/client"
@@ -38,8 +40,8 @@ func NewViewCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("view takes no argument %q", words[1])
 		case *port < 0 || *port > 65535:
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--port %d: use a port from 1 to 65535, or 0 for one that is free", *port)
-		case *self == "" || !client.IsAuthor(*self):
-			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, client.MaxAuthorBytes)
+		case *self == "" || !protocol.IsAuthor(*self):
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--as %q: use a name of up to %d bytes, without control or invisible characters", *self, protocol.MaxAuthorBytes)
 		}
 		name := ""
 		if len(words) == 1 {

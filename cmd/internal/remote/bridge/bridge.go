@@ -23,6 +23,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/session"
@@ -96,10 +98,10 @@ func (o Options) copyStreams(ctx context.Context, conn net.Conn, in io.Reader, o
 
 // connectDaemon asks the daemon for its information. Then it opens a second connection for the
 // client, because the client's first call must be the first of its connection.
-func (o Options) connectDaemon(ctx context.Context) (net.Conn, client.DaemonInfo, error) {
+func (o Options) connectDaemon(ctx context.Context) (net.Conn, protocol.DaemonInfo, error) {
 	conn, err := o.dialOrStart(ctx)
 	if err != nil {
-		return nil, client.DaemonInfo{}, err
+		return nil, protocol.DaemonInfo{}, err
 	}
 	i, err := requestInfo(conn)
 	_ = conn.Close()
@@ -142,11 +144,11 @@ func (o Options) greetWithError(out io.Writer, why error) error {
 }
 
 // requestInfo asks the daemon for its information.
-func requestInfo(conn net.Conn) (i client.DaemonInfo, err error) {
+func requestInfo(conn net.Conn) (i protocol.DaemonInfo, err error) {
 	if err := conn.SetDeadline(time.Now().Add(infoTimeout)); err != nil {
 		return i, err
 	}
-	if _, err := fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":"dial","method":%q,"params":{}}`+"\n", client.MethodInfo); err != nil {
+	if _, err := fmt.Fprintf(conn, `{"jsonrpc":"2.0","id":"dial","method":%q,"params":{}}`+"\n", protocol.MethodInfo); err != nil {
 		return i, err
 	}
 	line, err := bufio.NewReader(conn).ReadBytes('\n')
@@ -154,7 +156,7 @@ func requestInfo(conn net.Conn) (i client.DaemonInfo, err error) {
 		return i, err
 	}
 	var answer struct {
-		Result client.DaemonInfo `json:"result"`
+		Result protocol.DaemonInfo `json:"result"`
 		Error  *struct {
 			Message string `json:"message"`
 		} `json:"error"`

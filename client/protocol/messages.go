@@ -1,4 +1,4 @@
-package client
+package protocol
 
 import (
 	"encoding/json"
@@ -11,8 +11,8 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// Protocol is the version of the daemon protocol, which must be equal in daemon and client.
-const Protocol = 1
+// Version is the version of the daemon protocol, which must be equal in daemon and client.
+const Version = 1
 
 // The methods of the daemon.
 const (
