@@ -26,8 +26,11 @@ func ClientOfSession(name string) string {
 // newLocal returns the backend of a client whose sessions are in the supervisor of this process.
 func newLocal(o *Options, c mcptransport.ServedClient) *backend.Local {
 	local := &backend.Local{Supervisor: o.Supervisor, Specs: o.Specs, Author: o.Author, Prepares: len(o.With) > 0}
-	if c.Number > 0 {
-		local.NamePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator) // one supervisor serves all clients
+	switch { // one supervisor serves all clients
+	case o.InHost:
+		local.NamePrefix = fmt.Sprintf("mcp%d%s", c.Number, clientSeparator)
+	case c.Number > 0:
+		local.NamePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator)
 	}
 	return local
 }

@@ -22,7 +22,7 @@ import (
 func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[sessionArgs](r, arguments)
 	if err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
 	if a == nil {
@@ -30,7 +30,7 @@ func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments 
 	}
 	a.caller.RejectEarlierInputs(ctx, r.ToolCall)
 	if err := a.interruptNow(ctx); err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	a.caller.ExpectCode()
 	return a.replyNow(ctx, a.currentReply)
@@ -41,11 +41,11 @@ func (s *server) handleInterrupt(ctx context.Context, r *toolRequest, arguments 
 func (s *server) handleReset(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[resetArgs](r, arguments)
 	if err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	// A call that may mean another session must not destroy variables.
 	if err := unknownArgumentError[resetArgs](r); err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(defaultTimeout), false)
 	if a == nil {
@@ -59,7 +59,7 @@ func (s *server) handleReset(ctx context.Context, r *toolRequest, arguments json
 		if ctx.Err() != nil {
 			return nil
 		}
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	a.caller.ExpectCode()
 	a.restarted = true
@@ -79,7 +79,7 @@ func (sc *sessionCall) closeSession(ctx context.Context) *mcp.CallToolResult {
 func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult {
 	args, err := decodeArguments[sessionArgs](r, arguments)
 	if err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	if args.Session != "" {
 		return s.listVariables(ctx, r, args.Session)
@@ -87,10 +87,14 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 	r.leaveQueues() // the call is about no session
 	all, opening, unreached, err := s.sessions.DescribeSessions(ctx)
 	if err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	var b strings.Builder
-	writeSessionTable(&b, all, opening)
+	if len(all)+len(opening) == 0 {
+		fmt.Fprintln(&b, s.wording.NameTools("no sessions: repl creates one"))
+	} else {
+		writeSessionTable(&b, all, opening)
+	}
 	for _, why := range unreached {
 		fmt.Fprintf(&b, "[%s]\n", why)
 	}
@@ -102,10 +106,6 @@ func (s *server) handleSessions(ctx context.Context, r *toolRequest, arguments j
 
 // writeSessionTable writes a table with a line for each session.
 func writeSessionTable(b *strings.Builder, all []session.Info, opening []*callerstate.CallerSession) {
-	if len(all)+len(opening) == 0 {
-		fmt.Fprintln(b, "no sessions: repl creates one")
-		return
-	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tLANGUAGE\tSTATE\tGENERATION\tAGE\tMEMORY\tPID\tSANDBOX")
 	for _, v := range opening {

@@ -1,6 +1,6 @@
 // Package mcpserver offers REPL sessions to models over the Model Context Protocol. Run serves
-// one client on a pair of streams, and RunHTTP any number of clients over HTTP. The package
-// defines everything that a model sees.
+// one client on a pair of streams, and RunHTTP any number of clients over HTTP. AddTo adds the tools
+// to the MCP server of another program. The package defines everything that a model sees.
 //
 //	err := mcpserver.Run(ctx, &mcpserver.Options{
 //		Supervisor: sup,
@@ -46,15 +46,19 @@
 //
 // # Goroutines
 //
-//	name            started by  ends when                     owns
-//	pollUntilMatch  a call      the wait or the call is over  nothing
+//	name            started by    ends when                     owns
+//	pollUntilMatch  a call        the wait or the call is over  nothing
+//	callerLocked    a first call  the MCP session ends          the REPL sessions of a caller of AddTo
+//	closing         callerLocked  the sessions are closed       the sessions of a caller of AddTo
 //
-// Run and RunHTTP wait for the sessions of callerstate. Calls and connections belong to
-// mcptransport, questions to elicitation, and the pages for the user to browserprompt.
+// Run, RunHTTP and the function that AddTo returns wait for the sessions of callerstate. Calls and
+// connections belong to mcptransport, questions to elicitation, and the pages for the user to
+// browserprompt.
 //
 // # Locks
 //
-// server.mu may be held while browserprompt.Pages.mu is taken. clientRoots.mu may be held while a
+// server.mu may be held while browserprompt.Pages.mu is taken, and hostTools.mu while
+// callerstate.SessionSet.mu is taken. clientRoots.mu may be held while a
 // lock of mcptransport is taken. It is held while the client is asked for its directories, for 5 s
 // at most.
 package mcpserver

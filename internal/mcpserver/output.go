@@ -28,7 +28,7 @@ func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments jso
 	args, err := decodeArguments[outputArgs](r, arguments)
 	wait, waitErr := r.boundedTimeout("wait_ms", args.WaitMS)
 	if err = errors.Join(err, waitErr); err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	if r.sdk.Params.RequestState != "" {
 		return s.resumeCall(ctx, r, time.Now().Add(wait))
@@ -40,7 +40,7 @@ func (s *server) handleOutput(ctx context.Context, r *toolRequest, arguments jso
 		}
 	}
 	if modes > 1 {
-		return errorResult(errors.New("use only one of until, grep, lines, screen and after"))
+		return s.errorResult(errors.New("use only one of until, grep, lines, screen and after"))
 	}
 	a, result := s.newSessionCall(ctx, r, args.Session, time.Now().Add(wait), true)
 	if a == nil {
@@ -85,7 +85,7 @@ func compilePattern(name, pattern string) (*regexp.Regexp, error) {
 func (sc *sessionCall) pollUntilMatch(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := compilePattern("until", pattern)
 	if err != nil {
-		return errorResult(err)
+		return sc.errorResult(err)
 	}
 	sc.call.sessionTicket.Leave()
 	sc.wantsMatch = true
@@ -141,11 +141,11 @@ func (sc *sessionCall) waitForMatch(ctx context.Context, after timeline.Seq, re 
 func (sc *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.CallToolResult {
 	re, err := compilePattern("grep", pattern)
 	if err != nil {
-		return errorResult(err)
+		return sc.errorResult(err)
 	}
 	output, err := sc.session.Output(ctx, session.OutputQuery{Grep: pattern, Max: maxShownLines + 1})
 	if err != nil {
-		return errorResult(err)
+		return sc.errorResult(err)
 	}
 	found := output.Lines
 	if len(found) == 0 {
@@ -165,7 +165,7 @@ func (sc *sessionCall) grepOutput(ctx context.Context, pattern string) *mcp.Call
 func (sc *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToolResult {
 	count, err := sc.session.Output(ctx, session.OutputQuery{})
 	if err != nil {
-		return errorResult(err)
+		return sc.errorResult(err)
 	}
 	total := count.Total
 	if line, from, ok := parseLinePosition(which); ok && line <= total {
@@ -173,7 +173,7 @@ func (sc *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToo
 	}
 	from, to, err := parseLineRange(which, total)
 	if err != nil {
-		return errorResult(err)
+		return sc.errorResult(err)
 	}
 	if from > total {
 		return textResult(fmt.Sprintf("[the output has %d lines]", total))
@@ -181,7 +181,7 @@ func (sc *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToo
 	to = min(to, total)
 	output, err := sc.session.Output(ctx, session.OutputQuery{From: from, To: min(to, from+maxShownLines-1)})
 	if err != nil {
-		return errorResult(err)
+		return sc.errorResult(err)
 	}
 	shown := reply.NumberLines(output.Lines, sc.call.replyBudget())
 	if last := from + shown.Count - 1; last < to {
@@ -194,7 +194,7 @@ func (sc *sessionCall) showLines(ctx context.Context, which string) *mcp.CallToo
 func (sc *sessionCall) showLineFrom(ctx context.Context, number, from int) *mcp.CallToolResult {
 	output, err := sc.session.Output(ctx, session.OutputQuery{From: number, To: number})
 	if err != nil {
-		return errorResult(err)
+		return sc.errorResult(err)
 	}
 	if len(output.Lines) == 0 {
 		return textResult(fmt.Sprintf("[the output has %d lines]", output.Total))

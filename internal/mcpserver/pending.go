@@ -70,12 +70,12 @@ func (s *server) resumeCall(ctx context.Context, r *toolRequest, deadline time.T
 	r.leaveQueues() // the session is already known
 	p, ok := s.takePending(r.sdk.Params.RequestState)
 	if !ok {
-		return errorResult(errors.New("this question is no longer open: call repl_output to see the outcome"))
+		return s.errorResult(errors.New(s.wording.NameTools("this question is no longer open: call repl_output to see the outcome")))
 	}
 	defer p.question.DropUnasked()
 	opened, ok := p.caller.HandleIfOpen()
 	if !ok {
-		return errorResult(fmt.Errorf("session %q is no longer open", p.caller.Name))
+		return s.errorResult(fmt.Errorf("session %q is no longer open", p.caller.Name))
 	}
 	a := s.startSessionCall(r, p.caller, opened, time.Now(), deadline)
 	a.notices, a.ran = p.notices, p.ran

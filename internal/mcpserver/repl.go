@@ -44,7 +44,7 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	}
 	timeout, timeoutErr := r.boundedTimeout("timeout_ms", args.TimeoutMS)
 	if err = errors.Join(err, timeoutErr); err != nil {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	if r.sdk.Params.RequestState != "" {
 		return s.resumeCall(ctx, r, time.Now().Add(timeout))
@@ -59,9 +59,9 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return errorResult(err)
+		return s.errorResult(err)
 	}
-	session, result := s.waitOpened(ctx, r, v, now.Add(max(timeout, minOpenTimeout)), reply.InputNotRun+"; repl_output waits")
+	session, result := s.waitOpened(ctx, r, v, now.Add(max(timeout, minOpenTimeout)), reply.InputNotRun+s.wording.NameTools("; repl_output waits"))
 	if session == nil {
 		return result
 	}
@@ -108,7 +108,7 @@ func (sc *sessionCall) handleInput(ctx context.Context, input string, eof bool) 
 	case ctx.Err() != nil:
 		return nil
 	case err != nil:
-		return errorResult(err)
+		return sc.errorResult(err)
 	case input == "" && !eof:
 		return sc.pollTurn(ctx)
 	}
@@ -298,5 +298,5 @@ func (sc *sessionCall) clientLimitRefusal() string {
 		return ""
 	}
 	return "this session has the sandbox " + sc.session.Sandbox.String() + ", and Codex now allows " + now.String() +
-		`: session "new" creates one with that; repl_reset with close ends this one, and its variables are lost`
+		sc.wording.NameTools(`: session "new" creates one with that; repl_reset with close ends this one, and its variables are lost`)
 }

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -17,10 +16,10 @@ const maxErrorChars = 4000
 
 // errorResult returns an error of this server, or about the arguments, in a form that a model can
 // act on.
-func errorResult(err error) *mcp.CallToolResult {
+func (s *server) errorResult(err error) *mcp.CallToolResult {
 	message := text.Shorten(err.Error(), maxErrorChars)
 	if kind := session.KindOf(err); kind == session.KindStart || kind == session.KindSpec {
-		message += "\n[" + reply.StartAdvice + "]"
+		message += "\n[" + s.wording.StartAdvice() + "]"
 	}
 	result := textResult(message)
 	result.IsError = true

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -78,6 +77,12 @@ type Options struct {
 	// Author is the author of the client's turns; "" means "mcp".
 	Author string
 
+	// ToolPrefix precedes the names of the tools.
+	ToolPrefix string
+
+	// InHost means that another program has the server, whose user may not have the program repl.
+	InHost bool
+
 	// Servers are the names of MCP servers whose tools code may call, for the model.
 	Servers []string
 
@@ -98,11 +103,10 @@ const defaultAuthor = "mcp"
 type server struct {
 	options   *Options
 	client    mcptransport.ServedClient
+	wording   reply.Wording
 	sessions  *callerstate.SessionSet
-	languages []string // sorted
 	stdin     StdinPolicy
 	imageSide int
-	servers   []string
 	asker     *elicitation.Asker
 	roots     clientRoots
 
@@ -116,7 +120,7 @@ type server struct {
 func newServer(o *Options, c mcptransport.ServedClient) *server {
 	config := callerstate.SessionSetConfig{
 		Backend: o.Backend, Specs: o.Specs, Sandbox: o.Sandbox, CanConfine: o.CanConfine, Packages: o.With, Dir: o.Dir,
-		DefaultLang: o.Default, Logger: o.Logger, Shared: c.Shared, IdleTimeout: c.IdleTimeout,
+		DefaultLang: o.Default, Wording: o.wording(), Logger: o.Logger, Shared: c.Shared, IdleTimeout: c.IdleTimeout,
 	}
 	var local *backend.Local
 	if o.Backend == nil {
@@ -124,8 +128,8 @@ func newServer(o *Options, c mcptransport.ServedClient) *server {
 		config.Backend = local
 	}
 	s := &server{
-		options: o, client: c, sessions: callerstate.NewSessionSet(&config), languages: slices.Sorted(maps.Keys(o.Specs)),
-		stdin: o.Stdin, imageSide: o.ImageSide, servers: o.Servers, pending: make(map[string]*pendingCall),
+		options: o, client: c, wording: o.wording(), sessions: callerstate.NewSessionSet(&config),
+		stdin: o.Stdin, imageSide: o.ImageSide, pending: make(map[string]*pendingCall),
 	}
 	if local != nil {
 		local.MakeRoom = s.sessions.MakeRoom
@@ -186,6 +190,11 @@ func (s *server) Close() {
 	s.sessions.Close()
 }
 
+// wording returns how texts for a model name the tools and the server.
+func (opts *Options) wording() reply.Wording {
+	return reply.Wording{Prefix: opts.ToolPrefix, InHost: opts.InHost}
+}
+
 // withDefaults checks the options that every transport needs, and sets defaults.
 func (opts *Options) withDefaults() (*Options, error) {
 	o := *opts
@@ -222,7 +231,7 @@ func (opts *Options) withDefaults() (*Options, error) {
 func (s *server) NewSDKServer(sessionID func() string) *mcp.Server {
 	o := s.options
 	sdk := mcp.NewServer(&mcp.Implementation{Name: "turnstone", Title: "Turnstone REPL", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: s.serverInstructions(),
+		Instructions: newToolSet(o, nil, s.client.Shared).instructions(),
 		Logger:       o.Logger,
 		// The default capabilities would include logging and changing lists of tools.
 		Capabilities: &mcp.ServerCapabilities{

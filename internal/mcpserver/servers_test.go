@@ -12,12 +12,12 @@ func TestToolsDescriptionSize(t *testing.T) {
 		many[i] = strings.Repeat("name", 15)
 	}
 	for _, names := range [][]string{{"github"}, {"everything", "filesystem", "memory", "git", "time"}, many} {
-		text := (&server{servers: names}).toolsDescription()
+		text := (&toolSet{servers: names}).toolsDescription()
 		if tokens := len(text) / 4; tokens > 60 || !strings.Contains(text, names[0][:3]) {
 			t.Errorf("%d tokens: %s", tokens, text)
 		}
 	}
-	if text := (&server{}).toolsDescription(); text != "" {
+	if text := (&toolSet{}).toolsDescription(); text != "" {
 		t.Errorf("without servers: %s", text)
 	}
 }

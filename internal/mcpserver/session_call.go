@@ -171,7 +171,7 @@ func (sc *sessionCall) resolveInputRequest(ctx context.Context, wait waitFunc, w
 	case elicitation.StepReply:
 		return false, sc.replyNow(ctx, wait)
 	case elicitation.StepFail:
-		return false, errorResult(v.Err)
+		return false, sc.errorResult(v.Err)
 	case elicitation.StepReturn:
 		return false, sc.returnQuestion(w, v.Question)
 	case elicitation.StepStop:
@@ -241,7 +241,7 @@ func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Ca
 	state := reply.CallState{
 		Session: sc.caller.Name, TranscriptName: sc.session.TranscriptName(), Author: sc.session.Author(),
 		RewriteEvent: sc.session.RewriteEvent,
-		Profile:      sc.call.clientProfile(), Images: sc.caller.ImageStore(), ImageSide: sc.imageSide,
+		Wording:      sc.wording, Profile: sc.call.clientProfile(), Images: sc.caller.ImageStore(), ImageSide: sc.imageSide,
 		FirstLine: sc.firstLine, Facts: slices.Clone(sc.notices),
 		FullScreen: sc.fullScreen, StartFailed: sc.caller.HasFailedStart(),
 		ReadScreen: sc.session.Screen, TypesKeys: sc.typesKeys,
@@ -252,7 +252,7 @@ func (sc *sessionCall) renderReply(ctx context.Context, r session.Reply) *mcp.Ca
 		state.Facts = append(state.Facts, notice)
 	}
 	if sc.questions.HasDeniedReads() {
-		state.Facts = append(state.Facts, "standard input is at its end: --stdin deny")
+		state.Facts = append(state.Facts, "standard input is at its end: "+sc.wording.DenialReason())
 	}
 	if r.InputRequest != nil && !sc.stdin.allowsModel(r.InputRequest) {
 		state.RequestAdvice = sc.questions.Advice(r.InputRequest)
@@ -270,9 +270,9 @@ func (sc *sessionCall) sessionErrorResult(ctx context.Context, err error) *mcp.C
 		return nil
 	case errors.Is(err, session.ErrClosed):
 		sc.sessions.RemoveSession(sc.caller)
-		return errorResult(errors.New("this session no longer exists, and its variables are lost: it was closed, or its daemon ended; the next call starts a new one"))
+		return sc.errorResult(errors.New("this session no longer exists, and its variables are lost: it was closed, or its daemon ended; the next call starts a new one"))
 	}
-	return errorResult(err)
+	return sc.errorResult(err)
 }
 
 // isUnreachable reports whether err means that the session was not reached within the call's
@@ -423,13 +423,13 @@ func (s *server) newSessionCall(ctx context.Context, r *toolRequest, name string
 	case ctx.Err() != nil:
 		return nil, nil
 	case err != nil:
-		return nil, errorResult(err)
+		return nil, s.errorResult(err)
 	}
 	until := deadline
 	if !waits && v.IsPreparing() {
 		until = time.Now() // preparation may take minutes, and there is nothing to act on yet
 	}
-	session, result := s.waitOpened(ctx, r, v, until, "call repl_output to wait")
+	session, result := s.waitOpened(ctx, r, v, until, s.wording.NameTools("call repl_output to wait"))
 	if session == nil {
 		return nil, result
 	}
@@ -474,17 +474,17 @@ func (s *server) waitOpened(ctx context.Context, r *toolRequest, v *callerstate.
 // openErrorResult returns why a session could not be opened.
 func (s *server) openErrorResult(err error) *mcp.CallToolResult {
 	if failed, ok := errors.AsType[*backend.PrepareError](err); ok {
-		return errorResult(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails too, tell the user, who chose this when starting the server (--with)]", failed))
+		return s.errorResult(fmt.Errorf("%w\n[no session was opened and nothing was run. The next call tries again; if that fails too, tell the user, who chose this when starting the server (--with)]", failed))
 	}
 	if !errors.Is(err, session.ErrLimit) {
-		return errorResult(err)
+		return s.errorResult(err)
 	}
 	var names []string
 	for _, v := range s.sessions.AllSessions() {
 		names = append(names, v.Name)
 	}
 	if len(names) == 0 {
-		return errorResult(errors.New("too many sessions: all belong to other clients; call again when one of them has ended"))
+		return s.errorResult(errors.New("too many sessions: all belong to other clients; call again when one of them has ended"))
 	}
-	return errorResult(fmt.Errorf("too many sessions: use one of %s, or close one (repl_reset, close: true)", text.JoinNames(names, "or", "")))
+	return s.errorResult(fmt.Errorf("too many sessions: use one of %s, or close one (%s, close: true)", text.JoinNames(names, "or", ""), s.wording.NameTools("repl_reset")))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,51 +23,99 @@ const maxResultChars = 100_000
 
 // A toolHandler answers a call of one tool. It returns nil if ctx ended, because then no answer
 // is needed.
-type toolHandler func(ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult
+type toolHandler func(s *server, ctx context.Context, r *toolRequest, arguments json.RawMessage) *mcp.CallToolResult
 
-// addTools declares the tools. A model reads their descriptions on every request, so they only
-// teach facts that replies do not show.
-func (s *server) addTools(to *mcp.Server) {
+// A toolSet has everything that the definitions of the tools say to a model. A model reads them on
+// every request, so they only teach facts that replies do not show.
+type toolSet struct {
+	wording   reply.Wording
+	languages []string // sorted
+	stdin     StdinPolicy
+	servers   []string // MCP servers whose tools code may call
+	remotes   []string // of the backend, with the default one first
+	isShared  bool     // each call names its session
+}
+
+// newToolSet returns the definitions of the tools.
+func newToolSet(o *Options, remotes []string, isShared bool) *toolSet {
+	return &toolSet{
+		wording: o.wording(), languages: slices.Sorted(maps.Keys(o.Specs)), stdin: o.Stdin,
+		servers: o.Servers, remotes: remotes, isShared: isShared,
+	}
+}
+
+// A definedTool is a tool of a toolSet.
+type definedTool struct {
+	*mcp.Tool
+	handler toolHandler
+}
+
+// define returns the tools.
+func (t *toolSet) define() (tools []definedTool) {
 	no := false
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true, OpenWorldHint: &no}
 	stops := &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no, IdempotentHint: true}
 	resets := &mcp.ToolAnnotations{OpenWorldHint: &no}
 
-	names := make([]string, 0, 5)
 	add := func(name, title, description string, hints *mcp.ToolAnnotations, schema schema, h toolHandler) {
-		names = append(names, name)
-		to.AddTool(&mcp.Tool{
-			Name:        name,
+		tools = append(tools, definedTool{&mcp.Tool{
+			Name:        t.wording.Prefix + name,
 			Title:       title,
 			Description: description,
 			Annotations: hints,
 			InputSchema: schema,
 			Meta:        mcp.Meta{"anthropic/alwaysLoad": true, "anthropic/maxResultSizeChars": maxResultChars},
-		}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if c, ok := s.client.Calls.FindCall(ctx, req); ok {
-				r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: reply.NewHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait}
-				defer r.leaveQueues()
-				if result := h(ctx, r, req.Params.Arguments); result != nil {
-					s.reportIgnored(r, result)
-					r.protectText(result)
-					if m := r.clientProfile(); m.ShowsRawResult || m.ShowsRawErrors && result.IsError {
-						result.Meta = nil
-					}
-					return result, nil
-				}
-			}
-			return nil, errors.New("the client has given up the call") // the SDK sends it to no client
+		}, h})
+	}
+	about := t.descriptionPrefix()
+	add("repl", "Run code", t.replDescription(), nil, t.replSchema(), (*server).handleRepl)
+	add("repl_output", "Read output", about+outputDescription, reads, t.outputSchema(), (*server).handleOutput)
+	add("repl_interrupt", "Interrupt", about+"Interrupt running code, like Ctrl-C. Variables stay.", stops, t.sessionSchema(), (*server).handleInterrupt)
+	add("repl_reset", "Restart", about+"Restart the interpreter, even when busy. Variables are lost.", resets, t.resetSchema(), (*server).handleReset)
+	add("repl_sessions", "List sessions", about+"List sessions: language, state, memory. Or the variables of one: type, shape, size.", reads, objectSchema(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), (*server).handleSessions)
+	return tools
+}
+
+// addTools adds the tools to the SDK server of one client.
+func (s *server) addTools(to *mcp.Server) {
+	var names []string
+	for _, tool := range newToolSet(s.options, s.sessions.RemoteNames(), s.client.Shared).define() {
+		names = append(names, tool.Name)
+		to.AddTool(tool.Tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return s.runTool(ctx, req, tool.handler)
 		})
 	}
-
-	about := s.descriptionPrefix()
-	add("repl", "Run code", s.replDescription(), nil, s.replSchema(), s.handleRepl)
-	add("repl_output", "Read output", about+outputDescription, reads, s.outputSchema(), s.handleOutput)
-	add("repl_interrupt", "Interrupt", about+"Interrupt running code, like Ctrl-C. Variables stay.", stops, s.sessionSchema(), s.handleInterrupt)
-	add("repl_reset", "Restart", about+"Restart the interpreter, even when busy. Variables are lost.", resets, s.resetSchema(), s.handleReset)
-	add("repl_sessions", "List sessions", about+"List sessions: language, state, memory. Or the variables of one: type, shape, size.", reads, objectSchema(map[string]schema{"session": {Type: "string", Description: "list its variables"}}), s.handleSessions)
-
 	to.AddReceivingMiddleware(rejectUnknownTools(names))
+}
+
+// errGivenUp answers a call that the client has given up. The SDK sends it to no client.
+var errGivenUp = errors.New("the client has given up the call")
+
+// runTool runs a tool for a call of the client.
+func (s *server) runTool(ctx context.Context, req *mcp.CallToolRequest, h toolHandler) (*mcp.CallToolResult, error) {
+	c, ok := s.client.Calls.FindCall(ctx, req)
+	if !ok {
+		if c != nil {
+			c.ReturnAnswer(false)
+		}
+		return nil, errGivenUp
+	}
+	ctx, end := c.FollowContext(ctx)
+	defer end()
+	r := &toolRequest{ToolCall: c, sdk: req, codex: clientprofile.CodexStateOf(req.Params.Meta), beat: reply.NewHeartbeat(c.WantsProgress()), defaultCallWait: s.options.CallWait}
+	defer r.leaveQueues()
+	result := h(s, ctx, r, req.Params.Arguments)
+	if result == nil {
+		c.ReturnAnswer(false)
+		return nil, errGivenUp
+	}
+	s.reportIgnored(r, result)
+	r.protectText(result)
+	if m := r.clientProfile(); m.ShowsRawResult || m.ShowsRawErrors && result.IsError {
+		result.Meta = nil
+	}
+	c.ReturnAnswer(true)
+	return result, nil
 }
 
 // rejectUnknownTools answers a call of an unknown tool with the names of the tools.
@@ -86,52 +135,52 @@ func rejectUnknownTools(names []string) mcp.Middleware {
 
 // descriptionPrefix starts the description of each tool with search words. Clients with many
 // tools hide them, and search for them by words. One search must find all tools of this server.
-func (s *server) descriptionPrefix() string {
-	return s.languageNames() + " REPL: code interpreter, Jupyter, data, statistics, debugger. "
+func (t *toolSet) descriptionPrefix() string {
+	return t.languageNames() + " REPL: code interpreter, Jupyter, data, statistics, debugger. "
 }
 
-func (s *server) replDescription() string {
+func (t *toolSet) replDescription() string {
 	accepted := "only keys are accepted"
-	if s.stdin == StdinDeny {
+	if t.stdin == StdinDeny {
 		accepted = "no other input is accepted"
 	}
-	return s.descriptionPrefix() + "Run code; variables, imports and definitions stay for later calls. " +
+	return t.descriptionPrefix() + "Run code; variables, imports and definitions stay for later calls. " +
 		"Returns what it printed, the value of its last expression, and plots as images.\n" +
-		s.stdin.toolDescription() + "\n" +
+		t.stdin.toolDescription() + "\n" +
 		"Code that takes longer than timeout_ms continues, and the reply ends with [running …]: " +
-		"then repl_output waits for it, repl_interrupt stops it, and " + accepted + ".\n" +
-		`Input "" waits for new output.` + s.toolsDescription()
+		t.wording.NameTools("then repl_output waits for it, repl_interrupt stops it, and "+accepted+".\n") +
+		`Input "" waits for new output.` + t.toolsDescription()
 }
 
 // toolsDescription says how code finds the tools of servers, or returns "" without servers.
 // Models pay for it on every request.
-func (s *server) toolsDescription() string {
+func (t *toolSet) toolsDescription() string {
 	const maxChars = 40 // of the names
-	if len(s.servers) == 0 {
+	if len(t.servers) == 0 {
 		return ""
 	}
-	return "\nCode can call tools of " + joinFirstNames(s.servers, maxChars) + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
-		s.servers[0][:min(len(s.servers[0]), maxChars)] + ". R: turnstone$search."
+	return "\nCode can call tools of " + joinFirstNames(t.servers, maxChars) + `: import turnstone; turnstone.search("words") finds them; from turnstone.tools import ` +
+		t.servers[0][:min(len(t.servers[0]), maxChars)] + ". R: turnstone$search."
 }
 
 const outputDescription = "Wait for running code, and return its new output. " +
 	"Or read output that a reply left out: grep for a regular expression, or lines by number."
 
-// serverInstructions returns the text that a model sees even if the tools are hidden: what the
+// instructions returns the text that a model sees even if the tools are hidden: what the
 // server does, and when to use it.
-func (s *server) serverInstructions() string {
-	text := "A live " + s.languageNames() + " interpreter (REPL, like a Jupyter kernel) with the user's own packages. " +
+func (t *toolSet) instructions() string {
+	text := "A live " + t.languageNames() + " interpreter (REPL, like a Jupyter kernel) with the user's own packages. " +
 		"Use it instead of one-off scripts to compute, explore data, plot (images come back), debug, or run long jobs: variables stay between calls."
-	if s.client.Shared {
+	if t.isShared {
 		text += " Every call names its session: start with \"new\", then use the name that the reply gives."
 	}
 	return text
 }
 
 // languageNames returns the languages, capitalized and joined.
-func (s *server) languageNames() string {
+func (t *toolSet) languageNames() string {
 	var names []string
-	for _, lang := range s.languages {
+	for _, lang := range t.languages {
 		names = append(names, strings.ToUpper(lang[:1])+lang[1:])
 	}
 	return text.JoinNames(names, "or", "code")
@@ -139,12 +188,11 @@ func (s *server) languageNames() string {
 
 // remotesDescription says how sessions on other remotes are named, or returns "" if there are
 // none.
-func (s *server) remotesDescription() string {
-	remotes := s.sessions.RemoteNames()
-	if len(remotes) < 2 {
+func (t *toolSet) remotesDescription() string {
+	if len(t.remotes) < 2 {
 		return ""
 	}
-	remotes = remotes[1:]
+	remotes := t.remotes[1:]
 	return fmt.Sprintf("; %q is one on a remote: %s", remotes[0]+backend.RemoteSeparator+backend.MainSession, joinFirstNames(remotes, 100))
 }
 
@@ -177,26 +225,26 @@ func objectSchema(properties map[string]schema, required ...string) schema {
 	return schema{Type: "object", Properties: properties, Required: required}
 }
 
-func (s *server) replSchema() schema {
+func (t *toolSet) replSchema() schema {
 	properties := map[string]schema{
 		"input":      {Type: "string", Description: "code, or the answer to an input request"},
 		"timeout_ms": timeSchema("how long to wait for the code; default 45000"),
 		"eof":        {Type: "boolean", Description: "end of file after this answer"},
 	}
 	var required []string
-	if s.stdin == StdinDeny {
+	if t.stdin == StdinDeny {
 		required = []string{"input"}
 	} else {
 		properties["keys"] = schema{Type: "string", Description: "instead of input, for a program at the terminal: text, <Enter>, <Down>, <C-c>, <lt> for <"}
 	}
-	if len(s.languages) > 1 {
-		properties["lang"] = schema{Type: "string", Enum: s.languages, Description: "of a new session; default " + s.languages[0]}
+	if len(t.languages) > 1 {
+		properties["lang"] = schema{Type: "string", Enum: t.languages, Description: "of a new session; default " + t.languages[0]}
 	}
-	return s.withSession(`an independent session, made on first use; "new" makes one`+s.remotesDescription(), properties, required...)
+	return t.withSession(`an independent session, made on first use; "new" makes one`+t.remotesDescription(), properties, required...)
 }
 
-func (s *server) outputSchema() schema {
-	return s.withSession("", map[string]schema{
+func (t *toolSet) outputSchema() schema {
+	return t.withSession("", map[string]schema{
 		"wait_ms": timeSchema("how long to wait; default 45000, 0 does not wait"),
 		"until":   {Type: "string", Description: "return at a new line that matches this regular expression"},
 		"grep":    {Type: "string", Description: "show lines that match this regular expression (RE2)"},
@@ -205,18 +253,18 @@ func (s *server) outputSchema() schema {
 	})
 }
 
-func (s *server) resetSchema() schema {
-	return s.withSession("", map[string]schema{"close": {Type: "boolean", Description: "end the session for good"}})
+func (t *toolSet) resetSchema() schema {
+	return t.withSession("", map[string]schema{"close": {Type: "boolean", Description: "end the session for good"}})
 }
 
-func (s *server) sessionSchema() schema {
-	return s.withSession("", map[string]schema{})
+func (t *toolSet) sessionSchema() schema {
+	return t.withSession("", map[string]schema{})
 }
 
 // withSession adds the argument session to the arguments of a tool. Only one tool describes it,
 // because models pay for each description.
-func (s *server) withSession(description string, properties map[string]schema, required ...string) schema {
-	if s.client.Shared {
+func (t *toolSet) withSession(description string, properties map[string]schema, required ...string) schema {
+	if t.isShared {
 		required = append(required, "session")
 	} else if description != "" {
 		description += "; default: the main one"

@@ -22,7 +22,6 @@ const (
 	reasonNothingRuns  = "nothing is running that could read them; code goes into input"
 	reasonCodeAsks     = "the code itself asks: answer with input"
 	reasonTurnNotShown = "this code is not yours, and you have not seen it: look first, then send them again"
-	reasonNoKeys       = "--stdin deny allows no keys"
 )
 
 // handleKeys waits until the earlier calls have started, and then types keys for the programs at
@@ -40,7 +39,7 @@ func (sc *sessionCall) handleKeys(ctx context.Context, keys string) *mcp.CallToo
 		return sc.replyRefused(ctx, early.RefusalReason())
 	}
 	if sc.stdin == StdinDeny {
-		return sc.replyRefused(ctx, reasonNoKeys)
+		return sc.replyRefused(ctx, sc.wording.DenialReason()+" allows no keys")
 	}
 	if owns, result := sc.takeTurn(ctx); !owns {
 		return result

@@ -21,6 +21,7 @@ type ToolCall struct {
 	onSeen func() // called when a tool gets the call; may be nil
 
 	isSingleMessage bool // the client accepts only the answer, no event stream
+	followsContext  bool // only the context of the tool tells of a cancel, and nobody of the delivery
 
 	// Arrival is the call's ticket in the queue of its client, until the tool knows the call's
 	// session. It is nil for other requests.

@@ -15,6 +15,10 @@
 //   - A line that is not JSON costs an error, not the connection.
 //   - A tool learns whether the client receives its answer.
 //
+// The tools can also be on the MCP server of another program, with a transport of the SDK. HostCalls
+// then finds the calls, and gives less: see there. [Ordered] adds order, cancels and delivery to such
+// a transport, if it is one stream.
+//
 // Over HTTP, a front gives the same guarantees before the SDK's handlers run. A request passes
 // through guard, front, exchange and the SDK to a tool:
 //
@@ -81,6 +85,7 @@
 // round:
 //
 //	stdioConn.mu     Queue.mu
+//	orderedConn.mu   Queue.mu
 //	httpFront.mu     Queue.mu, callerstate.SessionSet.mu
 //	ToolCall.mu      Queue.mu
 //	replayStore.mu   httpFront.mu, ToolCall.mu, Queue.mu, callerstate.SessionSet.mu

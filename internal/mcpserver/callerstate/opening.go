@@ -128,7 +128,7 @@ func (s *SessionSet) openOnBackend(ctx context.Context, v *CallerSession) (*back
 // missingSessionError returns the error about a session that the backend does not have, for a
 // call that names no language.
 func (s *SessionSet) missingSessionError(ctx context.Context, name string) error {
-	existing := "no sessions yet: repl creates one"
+	existing := s.config.Wording.NameTools("no sessions yet: repl creates one")
 	if all, err := s.sessionsOnSameRemote(ctx, name); err == nil && len(all) > 0 {
 		var names []string
 		for _, one := range all {

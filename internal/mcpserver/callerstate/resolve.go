@@ -65,7 +65,8 @@ func (s *SessionSet) tryResolveAndOpen(name, lang, dir string, codex *clientprof
 func (s *SessionSet) targetFactsLocked(language *slowFact[string]) *targetFacts {
 	f := &targetFacts{
 		languages: s.languages, defaultLang: s.config.DefaultLang, remotes: s.config.Backend.Remotes(), shared: s.config.Shared,
-		known: make(map[string]string, len(s.byName)),
+		wording: s.config.Wording,
+		known:   make(map[string]string, len(s.byName)),
 		assumeLanguage: func() string {
 			lang, _ := language.getIfKnown()
 			return lang

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -45,6 +46,7 @@ type SessionSetConfig struct {
 	Packages    []string                                 // that every spec prepares, as named to the model
 	Dir         string                                   // working directory, whatever the client says; may be ""
 	DefaultLang string                                   // the language of calls that name none; may be ""
+	Wording     reply.Wording
 	Logger      *slog.Logger
 	Shared      bool          // by callers that cannot be distinguished
 	IdleTimeout time.Duration // how long a session lives without a call; 0 means forever

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/backend"
+	"github.com/turnstone-repl/turnstone/internal/mcpserver/reply"
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
@@ -32,7 +33,8 @@ type targetFacts struct {
 	remotes        []string          // of the backend, with the default first; none if all sessions are known
 	shared         bool              // each call names its session
 	known          map[string]string // the languages of the known sessions, by name; "" until the backend reports it
-	assumeLanguage func() string     // chooses the language of a new session if nothing else does
+	wording        reply.Wording
+	assumeLanguage func() string // chooses the language of a new session if nothing else does
 }
 
 // resolve returns the session that a call asks for by these arguments.
@@ -117,7 +119,7 @@ func (f *targetFacts) resolveExisting(name string) (string, error) {
 // missingError returns the error about a session that does not exist, or about a missing name
 // without a default.
 func (f *targetFacts) missingError(name string) error {
-	existing := "no sessions yet: repl creates one"
+	existing := f.wording.NameTools("no sessions yet: repl creates one")
 	if names := slices.Sorted(maps.Keys(f.known)); len(names) > 0 {
 		existing = "existing sessions: " + text.JoinNames(names, "and", "")
 	}

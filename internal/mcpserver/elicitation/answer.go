@@ -66,7 +66,7 @@ func ConvertAnswers(next mcp.MethodHandler) mcp.MethodHandler {
 		if err != nil || !answered || answer == nil || asked == nil {
 			return result, err
 		}
-		if _, ours := asked.RequestedSchema.(map[string]any); ours {
+		if _, ours := asked.RequestedSchema.(answerSchema); ours {
 			if answer.Content == nil {
 				answer.Content = map[string]any{} // the SDK rejects it as no answer
 			}

@@ -16,6 +16,10 @@ import (
 // answerKey is the name of the only question in a result, and of the field with its answer.
 const answerKey = "answer"
 
+// An answerSchema is the schema of a form of this package. Its type distinguishes it from the forms
+// of other packages, which may have a field of the same name.
+type answerSchema map[string]any
+
 // A questionKind is a way in which a client can ask its user a question.
 type questionKind uint8
 
@@ -107,7 +111,7 @@ func (c *AskingCall) newQuestion(w *session.InputRequest) (*Question, error) {
 		title = "Input"
 	}
 	return &Question{
-		params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: map[string]any{
+		params: &mcp.ElicitParams{Mode: "form", Message: message, RequestedSchema: answerSchema{
 			"type":       "object",
 			"properties": map[string]any{answerKey: map[string]any{"type": "string", "title": title}},
 			"required":   []string{answerKey},
@@ -190,7 +194,7 @@ func (c *AskingCall) newPermissionQuestion(w *session.InputRequest) (*Question, 
 		params: &mcp.ElicitParams{
 			Mode:    "form",
 			Message: about,
-			RequestedSchema: map[string]any{
+			RequestedSchema: answerSchema{
 				"type": "object",
 				"properties": map[string]any{answerKey: map[string]any{
 					"type": "string", "title": "Permission", "enum": choices,

@@ -22,6 +22,7 @@ type CallState struct {
 	// ReadScreen returns the screen of the session's terminal; it may be nil.
 	ReadScreen func(context.Context) (session.Screen, error)
 
+	Wording   Wording
 	Profile   clientprofile.Profile
 	Images    *ImageStore
 	ImageSide int

@@ -17,6 +17,7 @@ import (
 // because otherwise a model would take the rest for the result of its own code.
 func (s *CallState) stateLine(r session.Reply) string {
 	state, advice := s.stateAndAdvice(r)
+	advice = s.Wording.NameTools(advice)
 	var facts []string
 	if s.Refused {
 		reason := s.Refusal
@@ -57,7 +58,7 @@ func (s *CallState) stateAndAdvice(r session.Reply) (state, advice string) {
 	case r.InputRequest != nil:
 		return s.inputRequestText(r.InputRequest), s.RequestAdvice
 	case r.State == session.StateEnded && HasFailedStart(r):
-		return StartAdvice, ""
+		return s.Wording.StartAdvice(), ""
 	case r.State == session.StateEnded:
 		if !HasEvent[timeline.WorkerExited](r) {
 			return "the session ended: input starts a new one", ""
@@ -119,7 +120,7 @@ func (s *CallState) inputRequestText(w *session.InputRequest) string {
 			state += ", " + mayContinue
 		}
 		if state += ")"; mayType {
-			state += ": answer with " + enterHint + ", or repl_interrupt"
+			state += s.Wording.NameTools(": answer with " + enterHint + ", or repl_interrupt")
 		}
 		return state
 	}
@@ -236,9 +237,6 @@ func withoutControls(text string) string {
 		return c
 	}, timeline.TerminalText(text)))
 }
-
-// StartAdvice tells the model what to do without an interpreter.
-const StartAdvice = "the next input tries again; if that fails too, tell the user to run repl doctor in a terminal"
 
 // doneText says how a turn ended, and how long it took if that was a second or more.
 func doneText(r session.Reply) string {
