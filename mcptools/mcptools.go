@@ -35,7 +35,7 @@ type Options struct {
 	Default string
 
 	// Sandbox confines the code of every session; nil means DefaultSandbox. A policy of the level
-	// sandbox.Full leaves it all rights of this program. A Language must not set another one.
+	// sandbox.Full leaves it all rights of this program. A Language that sets another one is an error.
 	Sandbox *sandbox.Policy
 
 	// Limits bound the resources of each session. They replace those of a Language, unless they are
@@ -57,7 +57,7 @@ type Options struct {
 	IdleTimeout time.Duration
 
 	// ImageSide is the longest side of an image in a reply, in pixels; larger images are shrunk.
-	// 0 means 768; a negative number disables shrinking.
+	// 0 means 1568; a negative number disables shrinking.
 	ImageSide int
 
 	// HasBrowser means that the user of the client has a browser on this machine. Clients that can
@@ -144,7 +144,7 @@ func (o *Options) serverOptions() (*mcpserver.Options, error) {
 	if policy == nil {
 		policy = DefaultSandbox()
 	}
-	if err := policy.Validate(); err != nil {
+	if err := errors.Join(policy.Validate(), o.Limits.Validate()); err != nil {
 		return nil, err
 	}
 	if !policy.Confines() {
@@ -162,7 +162,7 @@ func (o *Options) serverOptions() (*mcpserver.Options, error) {
 		if name == "" || language == nil {
 			return nil, fmt.Errorf("the language %q needs a name and a func", name)
 		}
-		specs[name] = language.confined(policy, o.Limits)
+		specs[name] = o.confinedSpec(language, policy)
 	}
 	return &mcpserver.Options{
 		Specs: specs, Sandbox: policy, CanConfine: canConfine, Dir: dir, Default: o.Default,
@@ -171,14 +171,13 @@ func (o *Options) serverOptions() (*mcpserver.Options, error) {
 	}, nil
 }
 
-// confined returns the language with a sandbox and limits.
-func (l Language) confined(policy *sandbox.Policy, limits workers.Limits) func(dir string) workers.Spec {
+// confinedSpec returns a language with the sandbox and the limits of the options.
+func (o *Options) confinedSpec(language Language, policy *sandbox.Policy) func(dir string) workers.Spec {
+	own, limits := o.Sandbox, o.Limits
 	return func(dir string) workers.Spec {
-		spec := l(dir)
-		switch {
-		case spec.Err != nil:
-		case spec.Sandbox != nil && spec.Sandbox != policy: // neither of the two may be dropped in silence
-			spec.Err = fmt.Errorf("the language sets a sandbox (%v): set it in mcptools.Options", spec.Sandbox)
+		spec := language(dir)
+		if spec.Sandbox != nil && spec.Sandbox != own && spec.Err == nil {
+			spec.Err = errors.New("the language has a sandbox of its own, which could be weaker or stricter; set Options.Sandbox instead")
 		}
 		spec.Sandbox = policy
 		if spec.Dir == "" {
