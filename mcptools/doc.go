@@ -11,8 +11,8 @@
 // # Callers
 //
 // Each MCP session is one caller, with REPL sessions and variables of its own. They end with the MCP
-// session. A streamable HTTP handler notices a client that has left only if you set its
-// SessionTimeout.
+// session. Over HTTP, the SDK notices a client that has left without a word only if you set
+// SessionTimeout of its handler, and it ends an MCP session only when the open calls have returned.
 //
 // A handler with the option Stateless has no MCP sessions. There, all calls of a user share their
 // REPL sessions, each call must name its session, and a session ends after [Options.IdleTimeout]

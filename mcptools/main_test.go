@@ -117,6 +117,15 @@ func dial(t *testing.T, to mcp.Transport, o *mcp.ClientOptions) client {
 	return client{t, c}
 }
 
+// answering returns the options of a client whose user answers each question in the same way. asked
+// is set if there was a question.
+func answering(action, answer string, asked *bool) *mcp.ClientOptions {
+	return &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		*asked = true
+		return &mcp.ElicitResult{Action: action, Content: map[string]any{"answer": answer}}, nil
+	}}
+}
+
 // call calls a tool and returns its result.
 func (c client) call(tool string, args map[string]any) *mcp.CallToolResult {
 	c.t.Helper()

@@ -2,7 +2,6 @@ package mcptools_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -347,85 +346,19 @@ func TestAdd_Options(t *testing.T) {
 	}
 }
 
-func TestAdd_Sandbox(t *testing.T) {
+func TestAdd_LanguageSandbox(t *testing.T) {
 	t.Parallel()
-
-	t.Run("confines code unless the options say otherwise", func(t *testing.T) {
-		t.Parallel()
-		if runtime.GOOS != "linux" {
-			t.Skip("needs a system with sandboxes")
-		}
-		sandboxcheck.RequireNamespaces(t)
-		dir := sandboxcheck.TempDir(t)
-		work, outside := filepath.Join(dir, "work"), filepath.Join(dir, "outside")
-		for _, d := range []string{work, outside} {
-			if err := os.Mkdir(d, 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		o := newOptions()
-		o.Sandbox, o.Dir = nil, work
-		server, _ := newHost(t, o)
-		c := connect(t, server, nil)
-		wantPart(t, c.run("create "+filepath.Join(work, "a")), "[sandbox workspace", "made")
-		c.run("create " + filepath.Join(outside, "a"))
-		if _, err := os.Lstat(filepath.Join(work, "a")); err != nil {
-			t.Error(err)
-		}
-		if _, err := os.Lstat(filepath.Join(outside, "a")); err == nil {
-			t.Error("code has written outside of its directory")
-		}
-	})
-
-	t.Run("is refused in words where the system has none", func(t *testing.T) {
-		t.Parallel()
-		o := newOptions()
-		o.Sandbox = &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkNone, AcceptMechanism: ""}
-		if runtime.GOOS == "linux" && sandboxcheck.WhyNoNamespaces() == "" {
-			t.Skip("needs a system without sandboxes")
-		}
-		server, _ := newHost(t, o)
-		result := connect(t, server, nil).call("repl", map[string]any{"input": "print x"})
-		if wantPart(t, textOf(result), "sandbox"); !result.IsError || strings.Contains(textOf(result), "repl doctor") {
-			t.Errorf("got %s", textOf(result))
-		}
-	})
-
-	t.Run("of a language is an error", func(t *testing.T) {
-		t.Parallel()
-		o := newOptions()
-		o.Languages = map[string]mcptools.Language{"fake": func(dir string) workers.Spec {
-			spec := fake(dir)
-			spec.Sandbox = &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone}
-			return spec
-		}}
-		server, _ := newHost(t, o)
-		result := connect(t, server, nil).call("repl", map[string]any{"input": "print x"})
-		if wantPart(t, textOf(result), "the language has a sandbox of its own"); !result.IsError {
-			t.Error("the call succeeded")
-		}
-	})
-
-	t.Run("follows the one that Codex sends", func(t *testing.T) {
-		t.Parallel()
-		server, _ := newHost(t, newOptions())
-		c := connect(t, server, nil)
-		if _, declared := c.InitializeResult().Capabilities.Experimental["codex/sandbox-state-meta"]; !declared {
-			t.Error("the capability is not declared")
-		}
-		if runtime.GOOS != "linux" {
-			t.Skip("needs a system with sandboxes")
-		}
-		sandboxcheck.RequireNamespaces(t)
-		result, err := c.CallTool(t.Context(), &mcp.CallToolParams{
-			Name: "repl", Arguments: map[string]any{"input": "print x"},
-			Meta: mcp.Meta{"codex/sandbox-state-meta": map[string]any{"sandboxPolicy": map[string]any{"type": "read-only"}}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantPart(t, textOf(result), "read-only")
-	})
+	o := newOptions()
+	o.Languages = map[string]mcptools.Language{"fake": func(dir string) workers.Spec {
+		spec := fake(dir)
+		spec.Sandbox = &sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone}
+		return spec
+	}}
+	server, _ := newHost(t, o)
+	result := connect(t, server, nil).call("repl", map[string]any{"input": "print x"})
+	if wantPart(t, textOf(result), "the language has a sandbox of its own"); !result.IsError {
+		t.Error("the call succeeded")
+	}
 }
 
 func TestAdd_Input(t *testing.T) {
