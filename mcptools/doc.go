@@ -2,7 +2,7 @@
 // repl_interrupt, repl_reset and repl_sessions, as the command repl mcp has them. The server is one
 // of the Go SDK, github.com/modelcontextprotocol/go-sdk.
 //
-//	done, err := mcptools.Add(server, sup, mcptools.Options{Languages: map[string]mcptools.Language{
+//	done, err := mcptools.Add(server, sup, mcptools.Options{Languages: map[string]func(string) workers.Spec{
 //		"python": func(dir string) workers.Spec { return python.Spec(python.Options{Dir: dir}) },
 //	}})
 //
@@ -12,10 +12,10 @@
 //
 // Each MCP session is one caller, with REPL sessions and variables of its own. They end with the MCP
 // session. Over HTTP, the SDK notices a client that has left without a word only if you set
-// SessionTimeout of its handler, and it ends an MCP session only when the open calls have returned.
+// SessionTimeout of its handler. It ends an MCP session only when the open calls have returned.
 //
 // A handler with the option Stateless has no MCP sessions. There, all calls of a user share their
-// REPL sessions, each call must name its session, and a session ends after [Options.IdleTimeout]
+// REPL sessions, and each call must name its session. A session ends after [Options.IdleTimeout]
 // without a call. Users are distinguished by auth.TokenInfo.UserID. All requests without one count
 // as the same user. A caller can see and use every session of its user.
 //
@@ -38,5 +38,5 @@
 //
 // The supervisor stays yours. Its functions can be called by the code of these sessions, and its
 // limits hold for all. If you close it, calls report an error. The names of its sessions begin with
-// mcp and a number.
+// mcp-.
 package mcptools

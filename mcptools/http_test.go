@@ -75,8 +75,8 @@ func TestAdd_HTTP(t *testing.T) {
 		server, sup := newHost(t, newOptions())
 		url := serveHTTP(t, server, nil)
 		one, two := dialHTTP(t, url, ""), dialHTTP(t, url, "")
-		if first := one.run("pid"); first == two.run("pid") || first != one.run("pid") {
-			t.Error("the sessions are not one for each client")
+		if got := [3]int{one.runTurn(""), two.runTurn(""), one.runTurn("")}; got != [3]int{1, 1, 2} {
+			t.Errorf("the turns of two clients are %v", got)
 		}
 		if requiresSession(t, one, "repl") {
 			t.Error("calls must name their session")
@@ -109,15 +109,14 @@ func TestAdd_HTTP(t *testing.T) {
 			if wantPart(t, textOf(result), `session is required`, `pass "new"`); !result.IsError {
 				t.Error("a call without a session is no error")
 			}
-			made := textOf(one.call("repl", map[string]any{"input": "pid", "session": "new"}))
+			made := textOf(one.call("repl", map[string]any{"input": "print made", "session": "new"}))
 			_, name, _ := strings.Cut(made, `session "`)
 			name, _, ok := strings.Cut(name, `"`)
 			if !ok {
 				t.Fatalf("got %q, which has no name", made)
 			}
-			pid, _, _ := strings.Cut(made, "\n")
-			if again := textOf(two.call("repl", map[string]any{"input": "pid", "session": name})); !strings.HasPrefix(again, pid) {
-				t.Errorf("got %q, then %q", made, again)
+			if turn := two.runTurn(name); turn != 2 {
+				t.Errorf("the other client has turn %d", turn)
 			}
 			wantPart(t, textOf(two.call("repl_sessions", nil)), name, "[sessions end after 1h without a call]")
 			done()
@@ -130,22 +129,22 @@ func TestAdd_HTTP(t *testing.T) {
 		server, sup := newHost(t, newOptions())
 		url := serveHTTP(t, server, &mcp.StreamableHTTPOptions{Stateless: true})
 		ada, eve, nobody := dialHTTP(t, url, "ada"), dialHTTP(t, url, "eve"), dialHTTP(t, url, "")
-		args := map[string]any{"input": "pid", "session": "work"}
-		first := textOf(ada.call("repl", args))
+		ada.runTurn("work")
 		for _, other := range []client{eve, nobody} {
 			if got := textOf(other.call("repl_sessions", nil)); strings.Contains(got, "work") {
 				t.Errorf("another user sees %s", got)
 			}
 			wantPart(t, textOf(other.call("repl_output", map[string]any{"session": "work"})), `unknown session "work"`)
-			if textOf(other.call("repl", args)) == first {
-				t.Error("two users have the same session")
+			if turn := other.runTurn("work"); turn != 1 {
+				t.Errorf("another user has turn %d", turn)
 			}
 		}
 		if n := len(sup.Sessions()); n != 3 {
 			t.Errorf("%d sessions", n)
 		}
-		pid, _, _ := strings.Cut(first, "\n")
-		wantPart(t, textOf(dialHTTP(t, url, "ada").call("repl", args)), pid)
+		if turn := dialHTTP(t, url, "ada").runTurn("work"); turn != 2 {
+			t.Errorf("the same user has turn %d", turn)
+		}
 	})
 
 	t.Run("trusts no key of a call that a client invents", func(t *testing.T) {

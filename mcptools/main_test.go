@@ -44,7 +44,7 @@ func newOptions() mcptools.Options {
 	if policy == nil {
 		policy = &sandbox.Policy{Level: sandbox.Full}
 	}
-	return mcptools.Options{Languages: map[string]mcptools.Language{"fake": fake}, Sandbox: policy}
+	return mcptools.Options{Languages: map[string]func(string) workers.Spec{"fake": fake}, Sandbox: policy}
 }
 
 func newSupervisor(t *testing.T) *supervisor.Supervisor {
@@ -140,6 +140,22 @@ func (c client) call(tool string, args map[string]any) *mcp.CallToolResult {
 func (c client) run(code string) string {
 	c.t.Helper()
 	return textOf(c.call("repl", map[string]any{"input": code}))
+}
+
+// turnOf returns the number of the turn that a result is about. Sessions count their turns from 1.
+func turnOf(r *mcp.CallToolResult) int {
+	n, _ := r.Meta["turnstone/turn"].(float64)
+	return int(n)
+}
+
+// runTurn runs code in a session, or in the default one, and returns the number of its turn.
+func (c client) runTurn(name string) int {
+	c.t.Helper()
+	args := map[string]any{"input": "print x"}
+	if name != "" {
+		args["session"] = name
+	}
+	return turnOf(c.call("repl", args))
 }
 
 // textOf returns the text of a result, with images as "<image>" and without the notice about the
@@ -257,16 +273,25 @@ func (r *rawClient) read() *jsonrpc.Response {
 	}
 }
 
+// readResult returns the result in the next answer, and the id of its call. An error is a result
+// with its text.
+func (r *rawClient) readResult() (id int, result *mcp.CallToolResult) {
+	r.t.Helper()
+	answer := r.read()
+	n, _ := answer.ID.Raw().(int64)
+	if answer.Error != nil {
+		return int(n), &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer.Error.Error()}}, IsError: true}
+	}
+	result = new(mcp.CallToolResult)
+	if err := json.Unmarshal(answer.Result, result); err != nil {
+		r.t.Fatal(err)
+	}
+	return int(n), result
+}
+
 // readText returns the text of the next answer.
 func (r *rawClient) readText() string {
 	r.t.Helper()
-	answer := r.read()
-	if answer.Error != nil {
-		return answer.Error.Error()
-	}
-	var result mcp.CallToolResult
-	if err := json.Unmarshal(answer.Result, &result); err != nil {
-		r.t.Fatal(err)
-	}
-	return textOf(&result)
+	_, result := r.readResult()
+	return textOf(result)
 }

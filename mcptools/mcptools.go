@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,24 +20,21 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// A Language returns how to start a worker of a language in a directory. It is called for each
-// session, and may search for the runtime.
-type Language func(dir string) workers.Spec
-
-// Options configure the tools. Languages is required.
+// Options configure the tools that Add adds, and the sessions behind them. Languages is required.
 type Options struct {
-	// Languages are the languages of the sessions by name, as a model sees them.
-	Languages map[string]Language
+	// Languages has, for each language that a model may choose, a func that returns how to start its
+	// worker in a directory. It is called for each session, and may search for the runtime.
+	Languages map[string]func(dir string) workers.Spec
 
 	// Default is the language of the session main, which calls that name no session use. "" means
 	// the only language, or none if there are several.
 	Default string
 
 	// Sandbox confines the code of every session; nil means DefaultSandbox. A policy of the level
-	// sandbox.Full leaves it all rights of this program. A Language that sets another one is an error.
+	// sandbox.Full leaves it all rights of this program. A language that sets another one is an error.
 	Sandbox *sandbox.Policy
 
-	// Limits bound the resources of each session. They replace those of a Language, unless they are
+	// Limits bound the resources of each session. They replace those of a language, unless they are
 	// zero.
 	Limits workers.Limits
 
@@ -69,14 +65,14 @@ type Options struct {
 }
 
 // A StdinPolicy says who answers when code reads its standard input.
-type StdinPolicy string
+type StdinPolicy = mcpserver.StdinPolicy
 
 // The policies for standard input. Permissions and forms are always for the user.
 const (
-	StdinAuto  StdinPolicy = "auto"  // the model; the user if the input is secret
-	StdinModel StdinPolicy = "model" // the model, even for secrets
-	StdinAsk   StdinPolicy = "ask"   // the user, through the client
-	StdinDeny  StdinPolicy = "deny"  // every read gets end of file
+	StdinAuto  = mcpserver.StdinAuto  // the model; the user if the input is secret
+	StdinModel = mcpserver.StdinModel // the model, even for secrets
+	StdinAsk   = mcpserver.StdinAsk   // the user, through the client
+	StdinDeny  = mcpserver.StdinDeny  // every read gets end of file
 )
 
 const (
@@ -100,9 +96,6 @@ func DefaultSandbox() *sandbox.Policy {
 	}
 	return &sandbox.Policy{Level: sandbox.Workspace, Network: sandbox.NetworkList}
 }
-
-// canConfine tells whether this system has sandboxes. It may still refuse one.
-const canConfine = runtime.GOOS == "linux"
 
 // listTimeout bounds how long Add waits for the server's list of its own tools.
 const listTimeout = 10 * time.Second
@@ -166,13 +159,13 @@ func (o *Options) serverOptions() (*mcpserver.Options, error) {
 	}
 	return &mcpserver.Options{
 		Specs: specs, Sandbox: policy, CanConfine: canConfine, Dir: dir, Default: o.Default,
-		Stdin: mcpserver.StdinPolicy(o.Stdin), HasBrowser: o.HasBrowser, ImageSide: o.ImageSide,
+		Stdin: o.Stdin, HasBrowser: o.HasBrowser, ImageSide: o.ImageSide,
 		ToolPrefix: o.Prefix, Logger: o.Logger,
 	}, nil
 }
 
 // confinedSpec returns a language with the sandbox and the limits of the options.
-func (o *Options) confinedSpec(language Language, policy *sandbox.Policy) func(dir string) workers.Spec {
+func (o *Options) confinedSpec(language func(string) workers.Spec, policy *sandbox.Policy) func(dir string) workers.Spec {
 	own, limits := o.Sandbox, o.Limits
 	return func(dir string) workers.Spec {
 		spec := language(dir)

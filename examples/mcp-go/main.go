@@ -125,7 +125,7 @@ func newServer(sup *supervisor.Supervisor) (server *mcpgoserver.MCPServer, done 
 	hooks.AddOnUnregisterSession(f.forget)
 	f.to = mcpgoserver.NewMCPServer("birds", "1.0.0", mcpgoserver.WithHooks(hooks))
 	f.from = mcp.NewServer(&mcp.Implementation{Name: "birds", Version: "1.0.0"}, nil)
-	done, err = mcptools.Add(f.from, sup, mcptools.Options{Languages: map[string]mcptools.Language{
+	done, err = mcptools.Add(f.from, sup, mcptools.Options{Languages: map[string]func(string) workers.Spec{
 		"python": func(dir string) workers.Spec { return python.Spec(python.Options{Dir: dir}) },
 	}})
 	if err != nil {

@@ -32,7 +32,7 @@ func findSightings(_ context.Context, _ *mcp.CallToolRequest, in place) (*mcp.Ca
 func newServer(sup *supervisor.Supervisor) (server *mcp.Server, done func(), err error) {
 	server = mcp.NewServer(&mcp.Implementation{Name: "birds", Version: "1.0.0"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "sightings", Description: "Counts the birds at a place."}, findSightings)
-	done, err = mcptools.Add(server, sup, mcptools.Options{Languages: map[string]mcptools.Language{
+	done, err = mcptools.Add(server, sup, mcptools.Options{Languages: map[string]func(string) workers.Spec{
 		"python": func(dir string) workers.Spec { return python.Spec(python.Options{Dir: dir}) },
 	}})
 	return server, done, err

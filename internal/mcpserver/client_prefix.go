@@ -27,8 +27,8 @@ func ClientOfSession(name string) string {
 func newLocal(o *Options, c mcptransport.ServedClient) *backend.Local {
 	local := &backend.Local{Supervisor: o.Supervisor, Specs: o.Specs, Author: o.Author, Prepares: len(o.With) > 0}
 	switch { // one supervisor serves all clients
-	case o.InHost:
-		local.NamePrefix = fmt.Sprintf("mcp%d%s", c.Number, clientSeparator)
+	case o.hostID != "":
+		local.NamePrefix = fmt.Sprintf("mcp-%s-%d%s", o.hostID, c.Number, clientSeparator)
 	case c.Number > 0:
 		local.NamePrefix = fmt.Sprintf("c%d%s", c.Number, clientSeparator)
 	}

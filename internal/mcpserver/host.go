@@ -2,13 +2,13 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,10 +22,6 @@ import (
 // no session.
 const maxUsers = 1024
 
-// lastHostCaller numbers the callers of all servers in this process, because servers may share a
-// supervisor, where their sessions need different names.
-var lastHostCaller atomic.Int64
-
 // hostTools are the tools on the MCP server of another program, the host. Each MCP session of that
 // server is one caller with its own REPL sessions. Over HTTP without MCP sessions, all calls of one
 // user share their REPL sessions, as RunHTTP has it.
@@ -37,7 +33,8 @@ type hostTools struct {
 	closing sync.WaitGroup       // counts goroutines that close a caller; mu is held when one is started
 
 	mu      sync.Mutex
-	removed bool                             // guarded by mu
+	removed bool                               // guarded by mu
+	last    int                                // guarded by mu; the number of the last caller
 	callers map[*mcp.ServerSession]*hostCaller // guarded by mu; emptied as MCP sessions end
 	users   map[string]*hostCaller             // guarded by mu; callers without an MCP session by user; "" without authentication
 }
@@ -56,7 +53,7 @@ func AddTo(ctx context.Context, sdk *mcp.Server, opts *Options, idle time.Durati
 	if err != nil {
 		return nil, err
 	}
-	o.InHost = true
+	o.hostID = strings.ToLower(rand.Text()[:8])
 	h := &hostTools{
 		options: o, idle: idle, own: make(map[string]*mcp.Tool), shared: make(map[string]*mcp.Tool),
 		callers: make(map[*mcp.ServerSession]*hostCaller), users: make(map[string]*hostCaller),
@@ -134,12 +131,18 @@ func (h *hostTools) endCall(c *hostCaller) {
 	c.openCalls--
 }
 
+func (h *hostTools) newCallerLocked(client mcptransport.ServedClient) *hostCaller {
+	h.last++
+	client.Calls, client.Number = new(mcptransport.HostCalls), h.last
+	return &hostCaller{server: newServer(h.options, client)}
+}
+
 // callerLocked returns the caller of an MCP session. Its REPL sessions end with the MCP session.
 func (h *hostTools) callerLocked(session *mcp.ServerSession) *hostCaller {
 	if c := h.callers[session]; c != nil {
 		return c
 	}
-	c := &hostCaller{server: newServer(h.options, mcptransport.ServedClient{Calls: new(mcptransport.HostCalls), Number: int(lastHostCaller.Add(1))})}
+	c := h.newCallerLocked(mcptransport.ServedClient{})
 	h.callers[session] = c
 	go func() {
 		_ = session.Wait() // why it ended does not matter
@@ -166,9 +169,7 @@ func (h *hostTools) userLocked(req *mcp.CallToolRequest) *hostCaller {
 	if len(h.users) >= maxUsers {
 		h.forgetUserLocked()
 	}
-	c := &hostCaller{server: newServer(h.options, mcptransport.ServedClient{
-		Calls: new(mcptransport.HostCalls), Number: int(lastHostCaller.Add(1)), Shared: true, IdleTimeout: h.idle,
-	})}
+	c := h.newCallerLocked(mcptransport.ServedClient{Shared: true, IdleTimeout: h.idle})
 	h.users[name] = c
 	return c
 }

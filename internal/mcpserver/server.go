@@ -80,8 +80,9 @@ type Options struct {
 	// ToolPrefix precedes the names of the tools.
 	ToolPrefix string
 
-	// InHost means that another program has the server, whose user may not have the program repl.
-	InHost bool
+	// hostID distinguishes the servers of other programs that share a supervisor. It is "" for a
+	// server of this package.
+	hostID string
 
 	// Servers are the names of MCP servers whose tools code may call, for the model.
 	Servers []string
@@ -192,7 +193,7 @@ func (s *server) Close() {
 
 // wording returns how texts for a model name the tools and the server.
 func (opts *Options) wording() reply.Wording {
-	return reply.Wording{Prefix: opts.ToolPrefix, InHost: opts.InHost}
+	return reply.Wording{Prefix: opts.ToolPrefix, InHost: opts.hostID != ""}
 }
 
 // withDefaults checks the options that every transport needs, and sets defaults.

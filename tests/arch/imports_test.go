@@ -136,7 +136,10 @@ var mayImport = map[string]string{
 	"internal/mcpserver/elicitation":    "session timeline internal/text internal/browserprompt internal/mcptransport internal/mcpserver/backend internal/mcpserver/reply",
 	"internal/mcpserver/backend":        "client session supervisor timeline workers sandbox client/protocol",
 
+	"mcptools": "internal/mcpserver internal/mcptransport sandbox supervisor workers",
+
 	"examples/functions": "supervisor workers workers/python workers/r",
+	"examples/mcptools":  "mcptools supervisor workers workers/python",
 
 	"tests/arch":                    "",
 	"tests/again":                   "",
@@ -249,7 +252,7 @@ func TestImports(t *testing.T) {
 	t.Run("of dependencies are where these are wrapped", func(t *testing.T) {
 		t.Parallel()
 		owners := map[string]string{
-			"github.com/modelcontextprotocol/go-sdk": "internal/mcpserver internal/mcpserver/elicitation internal/mcpserver/reply internal/mcptransport cmd/internal/mcpclient",
+			"github.com/modelcontextprotocol/go-sdk": "internal/mcpserver internal/mcpserver/elicitation internal/mcpserver/reply internal/mcptransport cmd/internal/mcpclient mcptools examples/mcptools",
 			"github.com/UserExistsError/conpty":      "supervisor/internal/pty",
 			"github.com/creack/pty":                  "supervisor/internal/pty workers/conformance",
 			"github.com/go-zeromq/zmq4":              "cmd/internal/jupyter/zmtp",

@@ -178,6 +178,7 @@ func TestSource(t *testing.T) {
 			"workers/python moduleSources":                 "the embedded source, read once and never changed",
 			"workers/r scriptSources":                      "the embedded source, read once and never changed",
 			"timeline/internal/event jsonNames":            "the names of fields in JSON, read once and never changed",
+			"internal/mcptransport orderedCalls":           "the MCP SDK passes only text from a connection to a tool, so a tool finds its call by a key that nobody else knows",
 		})
 		for _, p := range tr.pkgs {
 			var files []*ast.File
