@@ -2,11 +2,13 @@ package mcptools_test
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
@@ -250,6 +252,45 @@ func TestAdd(t *testing.T) {
 		wantPart(t, c.run("print again"), "again")
 	})
 
+	t.Run("can be undone while clients call and come", func(t *testing.T) {
+		t.Parallel()
+		server, sup := newServer(nil), newSupervisor(t)
+		done := withTools(t, server, sup, newOptions())
+		var calling sync.WaitGroup
+		first := make(chan struct{}, 8)
+		for i := range 8 {
+			a, b := mcp.NewInMemoryTransports()
+			var to mcp.Transport = a
+			if i%2 == 0 {
+				to = mcptools.Ordered(a)
+			}
+			if _, err := server.Connect(t.Context(), to, nil); err != nil {
+				t.Fatal(err)
+			}
+			c := dial(t, b, nil)
+			calling.Go(func() {
+				for n := 0; ; n++ {
+					result, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": "print x"}})
+					if err != nil || result.IsError {
+						return // the tools are gone
+					}
+					if n == 0 {
+						first <- struct{}{}
+					}
+				}
+			})
+		}
+		for range 4 {
+			<-first
+		}
+		done()
+		if n := len(sup.Sessions()); n != 0 {
+			t.Errorf("%d sessions are left", n)
+		}
+		calling.Wait()
+		waitSessions(t, sup, 0)
+	})
+
 	t.Run("shares a supervisor with another server", func(t *testing.T) {
 		t.Parallel()
 		sup := newSupervisor(t)
@@ -426,30 +467,68 @@ func TestAdd_Input(t *testing.T) {
 
 // TestAdd_Goroutines is not parallel, because it counts goroutines.
 func TestAdd_Goroutines(t *testing.T) {
-	server, sup := newServer(nil), newSupervisor(t)
-	before := runtime.NumGoroutine()
-	done := withTools(t, server, sup, newOptions())
-	var replies atomic.Int64
-	for i := range 6 {
-		a, b := mcp.NewInMemoryTransports()
-		var to mcp.Transport = a
-		if i%2 == 0 {
-			to = mcptools.Ordered(a)
-		}
-		if _, err := server.Connect(t.Context(), to, nil); err != nil {
-			t.Fatal(err)
-		}
-		c := dial(t, b, nil)
-		if c.run("print x") != "" {
-			replies.Add(1)
-		}
-		_ = c.Close()
-	}
-	waitSessions(t, sup, 0)
-	done()
-	wait.Until(t, "the goroutines of before are left", func() bool { return runtime.NumGoroutine() <= before+1 })
-	if replies.Load() != 6 {
-		t.Errorf("%d replies", replies.Load())
+	for name, connectOne := range map[string]func(t *testing.T, server *mcp.Server){
+		"in memory": func(t *testing.T, server *mcp.Server) {
+			c := connect(t, server, nil)
+			c.run("print x")
+			_ = c.Close()
+		},
+		"in memory, ordered": func(t *testing.T, server *mcp.Server) {
+			r := newRawClient(t, server, mcptools.Ordered)
+			r.sendCall("repl", "input", "print x")
+			r.read()
+			r.sendCall("repl", "input", "sleep") // never answered
+			_ = r.conn.Close()
+		},
+		"with an open question": func(t *testing.T, server *mcp.Server) {
+			asked, left := make(chan struct{}), make(chan struct{})
+			c := connect(t, server, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				close(asked)
+				<-left
+				return &mcp.ElicitResult{Action: "cancel"}, nil
+			}})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = c.CallTool(ctx, &mcp.CallToolParams{Name: "repl", Arguments: map[string]any{"input": "secret password: "}})
+			}()
+			<-asked
+			cancel()
+			close(left)
+			<-ended
+			_ = c.Close()
+		},
+		"over HTTP without MCP sessions": func(t *testing.T, server *mcp.Server) {
+			web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+			c := dialHTTP(t, web.URL, "")
+			for range 5 {
+				c.call("repl", map[string]any{"input": "print x", "session": "a"})
+			}
+			_ = c.Close()
+			web.Close()
+			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, versions := range [][]string{nil, {"2025-06-18"}} {
+				sup := newSupervisor(t)
+				server := mcp.NewServer(&mcp.Implementation{Name: "host", Version: "1"}, &mcp.ServerOptions{SupportedProtocolVersions: versions})
+				before := runtime.NumGoroutine()
+				done := withTools(t, server, sup, newOptions())
+				for range 3 {
+					connectOne(t, server)
+				}
+				if !strings.Contains(name, "HTTP") {
+					waitSessions(t, sup, 0)
+				}
+				done()
+				if !wait.Within(time.Minute, func() bool { return runtime.NumGoroutine() <= before }) {
+					stacks := make([]byte, 1<<20)
+					t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+				}
+			}
+		})
 	}
 }
 
