@@ -44,7 +44,11 @@ func (u userTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // dialHTTP connects a client of a user; "" is a client without authentication.
 func dialHTTP(t *testing.T, url, user string) client {
 	t.Helper()
-	return dial(t, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: userTransport(user)}}, nil)
+	return dial(t, newHTTPTransport(url, user), nil)
+}
+
+func newHTTPTransport(url, user string) mcp.Transport {
+	return &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: userTransport(user)}}
 }
 
 // requiresSession reports whether a tool requires the argument session.
@@ -158,6 +162,19 @@ func TestAdd_HTTP(t *testing.T) {
 		t.Cleanup(web.Close)
 		wantPart(t, dialHTTP(t, web.URL, "").run("print own"), "own")
 	})
+
+	for name, o := range map[string]*mcp.StreamableHTTPOptions{"with": nil, "without": {Stateless: true}} {
+		t.Run(name+" MCP sessions asks the user for secrets", func(t *testing.T) {
+			t.Parallel()
+			server, _ := newHost(t, newOptions())
+			asked := false
+			c := dial(t, newHTTPTransport(serveHTTP(t, server, o), ""), answering("accept", "hunter2", &asked))
+			got := textOf(c.call("repl", map[string]any{"input": "secret password: ", "session": "a"}))
+			if wantPart(t, got, "7 bytes"); !asked {
+				t.Error("the user was not asked")
+			}
+		})
+	}
 
 	t.Run("interrupts a cancelled call", func(t *testing.T) {
 		t.Parallel()

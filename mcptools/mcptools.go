@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -117,7 +118,11 @@ func Add(server *mcp.Server, sup *supervisor.Supervisor, o Options) (done func()
 	options.Supervisor = sup
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
-	return mcpserver.AddTo(ctx, server, options, cmp.Or(o.IdleTimeout, DefaultIdleTimeout))
+	done, err = mcpserver.AddTo(ctx, server, options, cmp.Or(o.IdleTimeout, DefaultIdleTimeout))
+	if err != nil {
+		return nil, fmt.Errorf("mcptools: %w", err)
+	}
+	return done, nil
 }
 
 // validPrefix matches prefixes with which the names of the tools are short enough for all clients.
@@ -128,6 +133,10 @@ func (o *Options) serverOptions() (*mcpserver.Options, error) {
 	switch {
 	case len(o.Languages) == 0:
 		return nil, errors.New("no language is specified")
+	case o.Default != "" && o.Languages[o.Default] == nil:
+		return nil, fmt.Errorf("the default language %q is not in Languages", o.Default)
+	case o.Stdin != "" && !slices.Contains(mcpserver.StdinPolicies(), o.Stdin):
+		return nil, fmt.Errorf("unknown policy %q for standard input", o.Stdin)
 	case !validPrefix.MatchString(o.Prefix):
 		return nil, fmt.Errorf("the prefix %q must have at most 40 letters, digits, _, - and dots", o.Prefix)
 	case o.IdleTimeout != 0 && o.IdleTimeout < MinIdleTimeout:

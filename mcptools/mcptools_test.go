@@ -2,6 +2,7 @@ package mcptools_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -197,6 +198,22 @@ func TestAdd(t *testing.T) {
 		}
 	})
 
+	t.Run("is refused if the list of tools cannot be read", func(t *testing.T) {
+		t.Parallel()
+		server := newServer(nil)
+		server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+			return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+				if extra := r.GetExtra(); extra == nil || extra.TokenInfo == nil {
+					return nil, errors.New("who are you?")
+				}
+				return next(ctx, method, r)
+			}
+		})
+		if _, err := mcptools.Add(server, newSupervisor(t), newOptions()); err == nil || !strings.Contains(err.Error(), "who are you?") {
+			t.Errorf("got %v", err)
+		}
+	})
+
 	t.Run("names the tools with their prefix in replies", func(t *testing.T) {
 		t.Parallel()
 		o := newOptions()
@@ -339,6 +356,14 @@ func TestAdd(t *testing.T) {
 		wantPart(t, two.run("print mine"), "mine")
 	})
 
+	t.Run("limits sessions", func(t *testing.T) {
+		t.Parallel()
+		o := newOptions()
+		o.Limits.Turn = time.Second
+		server, _ := newHost(t, o)
+		wantPart(t, connect(t, server, nil).run("sleep"), "Interrupted", "limit")
+	})
+
 	t.Run("works in the directory of the options", func(t *testing.T) {
 		t.Parallel()
 		dir, err := filepath.EvalSymlinks(sandboxcheck.TempDir(t))
@@ -373,7 +398,8 @@ func TestAdd_Options(t *testing.T) {
 			t.Parallel()
 			o := newOptions()
 			c.change(&o)
-			if _, err := mcptools.Add(newServer(nil), newSupervisor(t), o); err == nil || !strings.Contains(err.Error(), c.want) {
+			_, err := mcptools.Add(newServer(nil), newSupervisor(t), o)
+			if err == nil || !strings.HasPrefix(err.Error(), "mcptools: ") || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "mcpserver") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

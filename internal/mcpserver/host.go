@@ -54,18 +54,15 @@ func AddTo(ctx context.Context, sdk *mcp.Server, opts *Options, idle time.Durati
 		return nil, err
 	}
 	o.hostID = strings.ToLower(rand.Text()[:8])
-	h := &hostTools{
-		options: o, idle: idle, own: make(map[string]*mcp.Tool), shared: make(map[string]*mcp.Tool),
-		callers: make(map[*mcp.ServerSession]*hostCaller), users: make(map[string]*hostCaller),
-	}
+	h := newHostTools(o, idle)
 	tools := newToolSet(o, nil, false).define()
 	taken, err := mcptransport.ToolNames(ctx, sdk)
 	if err != nil {
-		return nil, fmt.Errorf("mcpserver: cannot list the tools that the server has: %w", err)
+		return nil, fmt.Errorf("cannot list the tools that the server has: %w", err)
 	}
 	for _, tool := range tools {
 		if slices.Contains(taken, tool.Name) {
-			return nil, fmt.Errorf("mcpserver: the server has a tool %q already", tool.Name)
+			return nil, fmt.Errorf("the server has a tool %q already; choose another prefix", tool.Name)
 		}
 	}
 	for _, tool := range newToolSet(o, nil, true).define() {
@@ -83,6 +80,13 @@ func AddTo(ctx context.Context, sdk *mcp.Server, opts *Options, idle time.Durati
 		sdk.RemoveTools(slices.Collect(maps.Keys(h.own))...)
 		h.close()
 	}, nil
+}
+
+func newHostTools(o *Options, idle time.Duration) *hostTools {
+	return &hostTools{
+		options: o, idle: idle, own: make(map[string]*mcp.Tool), shared: make(map[string]*mcp.Tool),
+		callers: make(map[*mcp.ServerSession]*hostCaller), users: make(map[string]*hostCaller),
+	}
 }
 
 // QueueOfTool returns the queue of the calls of a tool: the prefix of its name. ok is false for a
@@ -166,7 +170,7 @@ func (h *hostTools) userLocked(req *mcp.CallToolRequest) *hostCaller {
 	if c := h.users[name]; c != nil {
 		return c
 	}
-	if len(h.users) >= maxUsers {
+	if len(h.users) >= maxUsers { // the supervisor bounds the users with sessions
 		h.forgetUserLocked()
 	}
 	c := h.newCallerLocked(mcptransport.ServedClient{Shared: true, IdleTimeout: h.idle})
@@ -174,8 +178,7 @@ func (h *hostTools) userLocked(req *mcp.CallToolRequest) *hostCaller {
 	return c
 }
 
-// forgetUserLocked forgets one user without sessions and calls. The supervisor bounds the users
-// with sessions.
+// forgetUserLocked forgets one user without sessions and calls.
 func (h *hostTools) forgetUserLocked() {
 	for name, c := range h.users {
 		if c.openCalls == 0 && len(c.sessions.AllSessions()) == 0 {
