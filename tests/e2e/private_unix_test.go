@@ -279,6 +279,52 @@ func TestPrivateDaemon(t *testing.T) {
 	})
 }
 
+// A parent that does not read cannot keep its daemon from ending.
+func TestPrivateDaemon_Unread(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		of     func(d *privateDaemon) error
+		status int
+	}{
+		"end of input": {func(d *privateDaemon) error { return d.in.Close() }, 0},
+		"SIGTERM":      {func(d *privateDaemon) error { return stopProgram(d.cmd) }, 143},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHome(t)
+			d := h.startPrivate(t, nil)
+			d.open()
+			d.run("print('x' * 1_000_000)")
+			for range 20 {
+				d.send(protocol.MethodRead, protocol.ReadParams{Session: "main"})
+			}
+			if _, err := d.out.Peek(1); err != nil { // it has begun to answer
+				t.Fatal(err)
+			}
+			if err := end.of(d); err != nil {
+				t.Fatal(err)
+			}
+			exited := make(chan int, 1)
+			go func() { // not cmd.Wait, which closes the pipe
+				s, err := d.cmd.Process.Wait()
+				if err == nil {
+					exited <- s.ExitCode()
+				}
+			}()
+			select {
+			case status := <-exited:
+				if status != end.status {
+					t.Errorf("status %d, want %d", status, end.status)
+				}
+			case <-time.After(privateEnd):
+				t.Error("it has not ended")
+			}
+			h.wantNothingLeft(t)
+			h.wantNoProcesses(t)
+		})
+	}
+}
+
 // newFullPipe returns the write end of a pipe that has no room. Nobody reads it.
 func newFullPipe(t *testing.T) *os.File {
 	t.Helper()
@@ -344,12 +390,13 @@ while True:
     signal.pause()
 `
 
+// A private daemon and its workers end when the parent is killed, whatever the parent does.
 func TestPrivateDaemon_Parent(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{
 		"plain", "parent", "busy", "full", "fork", "parent fork", "fork busy", "fork full", "parent wrapper", "parent wrapper fork full", "stopped fork",
 	} {
-		t.Run("ends when its parent is killed: "+what, func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newHome(t)
 			parent := h.command(t, what, replbin.Path(), "serve", "--stdio")

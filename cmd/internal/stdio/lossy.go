@@ -11,7 +11,7 @@ import (
 // maxLossyBytes bounds the lines that a LossyWriter keeps, in bytes.
 const maxLossyBytes = 64 << 10
 
-// A LossyWriter writes lines to a stream that may block for ever, such as a standard error that the
+// A LossyWriter writes lines to a stream that may never have room, such as a standard error that the
 // parent does not read. Write never blocks. Lines beyond maxLossyBytes are left out, and a line
 // tells how many.
 type LossyWriter struct {
