@@ -192,7 +192,7 @@ func TestSessionIdleTimeout_Race(t *testing.T) {
 	accepted, refused := 0, 0
 	for range 200 {
 		runIdle(t, func(t *testing.T, s *Session, _ *fakeProcess) {
-			time.Sleep(time.Hour) // like the alarm of the session
+			<-time.After(time.Hour) // like the alarm of the session
 			turn, err := s.Submit(t.Context(), "1")
 			synctest.Wait()
 			switch {
@@ -219,7 +219,7 @@ func TestSessionIdleTimeout_SupervisorCloses(t *testing.T) {
 					}
 				})
 				p.sendReady()
-				time.Sleep(time.Hour + delay)
+				<-time.After(time.Hour + delay)
 			})
 		})
 	}
