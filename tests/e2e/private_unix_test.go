@@ -259,6 +259,23 @@ func TestPrivateDaemon(t *testing.T) {
 		d.wantEnd(0)
 	})
 
+	t.Run("a closed standard error stops nothing", func(t *testing.T) {
+		t.Parallel()
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		d := newHome(t).startPrivate(t, w, "--log-level", "debug")
+		d.call(protocol.MethodPing, struct{}{}, nil)
+		_ = r.Close()
+		for range 10 {
+			d.call(protocol.MethodPing, struct{}{}, nil)
+		}
+		_ = d.in.Close()
+		d.wantEnd(0)
+	})
+
 	t.Run("Ctrl-C is for the parent", func(t *testing.T) {
 		t.Parallel()
 		d := newHome(t).startPrivate(t, nil)
