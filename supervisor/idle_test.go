@@ -119,8 +119,7 @@ func TestSessionIdleTimeout_Use(t *testing.T) {
 			_, err := s.Search(t.Context(), session.SearchQuery{Text: "x"})
 			return err
 		},
-		"Files":        func(t *testing.T, s *Session) error { _, err := s.Files(t.Context()); return err },
-		"SetFunctions": func(_ *testing.T, s *Session) error { return s.SetFunctions() },
+		"Files": func(t *testing.T, s *Session) error { _, err := s.Files(t.Context()); return err },
 	}
 	for name, call := range use {
 		t.Run(name+" restarts the time", func(t *testing.T) {
@@ -142,6 +141,7 @@ func TestSessionIdleTimeout_Use(t *testing.T) {
 				p.advanceTime(10*time.Minute - 1)
 				_, _ = s.Info(t.Context())
 				_ = s.State()
+				_ = s.SetFunctions()
 				_, _, _ = s.Tick()
 				_, _ = s.Interrupt(t.Context(), 0)
 				_ = s.Log().EventsSince(0)

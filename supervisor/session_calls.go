@@ -107,13 +107,13 @@ func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error
 
 // submitAs starts a turn with the author and the flags of like.
 func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64, error) {
+	defer s.beginUse()()
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	if len(code) > MaxInputBytes {
 		return 0, session.NewTooLargeError(len(code))
 	}
-	defer s.beginUse()()
 	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastCodeLine(code)}
 	known := s.terminalReaders()
 	s.reportMissingDir()

@@ -59,8 +59,8 @@ type Options struct {
 	// SessionIdleTimeout is how long an unused session stays open. A notice then ends its timeline,
 	// and further calls get session.ErrClosed with the reason. A session is in use while it is
 	// prepared, starts or runs, while it waits for input, and during each call, such as Wait or a
-	// range over Events. Info, State, Tick, Log, Interrupt, Resize and Screen are not use. Code that
-	// goes on after its turn is not, either. 0 means without limit.
+	// range over Events. Info, State, Tick, Log, Interrupt, Resize, Screen and SetFunctions are not
+	// use. Code that goes on after its turn is not, either. 0 means without limit.
 	SessionIdleTimeout time.Duration
 
 	// MaxSessions bounds the number of open sessions. 0 means DefaultMaxSessions.

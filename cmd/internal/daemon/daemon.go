@@ -23,6 +23,10 @@ type Options struct {
 	// Supervisor opens the sessions. The daemon does not close it.
 	Supervisor *supervisor.Supervisor
 
+	// Private is for a daemon that the only client of its listener has started, and that ends with
+	// it. The client is not checked, and sessions that end with the daemon are not worth a warning.
+	Private bool
+
 	// Languages returns the names that session/create accepts, for display; the first is the
 	// default. The list may be some seconds old. HasLanguage reports whether a name is accepted
 	// now. Both may read files.
@@ -53,10 +57,6 @@ type Options struct {
 	// session that started with another stamp is not given to a client. nil means that the files
 	// never change.
 	StartStamp func(*workers.Spec) string
-
-	// Private is for a daemon that the only client of its listener has started, and that ends with
-	// it. The client is not checked, and sessions that end with the daemon are not worth a warning.
-	Private bool
 
 	// Logger receives the messages that are not sent to clients; it may be nil.
 	Logger *slog.Logger

@@ -30,6 +30,7 @@ import (
 
 // serveOptions holds the flags of repl serve.
 type serveOptions struct {
+	stdio                               stdioFlags
 	socket, sessionDir                  string
 	log                                 cmdflags.LogFlags
 	idleExitTimeout, sessionIdleTimeout time.Duration
@@ -37,7 +38,6 @@ type serveOptions struct {
 	memory                              cmdkit.ByteSize // for all sessions together, like the next two
 	processes, cpus                     int
 	quiet, detach                       bool
-	stdio                               stdioFlags
 	servers                             cmdflags.ToolServerFlags
 	warm                                warmPoolFlags
 }
@@ -46,6 +46,7 @@ type serveOptions struct {
 func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), cmdkit.SocketUsage)
+	o.stdio.addFlags(f)
 	f.StringVar(&o.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	o.log.AddFlagsWithDefault(f, "default "+cmdflags.LogEnv+", or standard error and "+cmdflags.DaemonLogName+" in the user's state directory")
 	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 means never")
@@ -56,7 +57,6 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	cmdkit.AddFlagGroups(f, &o.servers, &o.warm)
-	o.stdio.addFlags(f)
 	f.BoolVar(&o.detach, "detach", false, "run in the background, and outlive the terminal and the login")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
@@ -197,12 +197,8 @@ func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l ne
 		return cmdkit.StatusUsage, err
 	}
 	defer set.Close()
-	recoverCommand := cmdkit.RecoverCommand
-	if o.stdio.isOn {
-		recoverCommand = "" // nothing of a private daemon is left for other programs
-	}
 	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: o.stdio.recoverCommand(), MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
 		Logger: log, Grants: cmdflags.UserConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return cmdflags.GrantCommand(name, g) },
 	})
 	if err != nil {
@@ -210,6 +206,7 @@ func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l ne
 	}
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
+		Private:            o.stdio.isOn,
 		Supervisor:         sup,
 		Languages:          cacheNames(languages.Names),
 		HasLanguage:        languages.Has,
@@ -219,14 +216,13 @@ func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l ne
 		WarmPools:          o.warm.poolSpecs(),
 		WarmMemory:         int64(o.memory) / 4,
 		StartStamp:         startStamp,
-		Private:            o.stdio.isOn,
 		Logger:             log,
 		Version:            cmdkit.ProgramVersion(),
 	})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	if !o.quiet && !o.stdio.isOn {
+	if !o.quiet {
 		fmt.Fprintf(s.Err, "repl: serving at %s; stop with Ctrl-C, or repl daemon stop\n", l.Addr())
 	}
 	if err := d.Serve(ctx, l); err != nil {

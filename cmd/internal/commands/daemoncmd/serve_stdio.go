@@ -61,6 +61,15 @@ func (o *stdioFlags) validate(f *flag.FlagSet) error {
 	return nil
 }
 
+// recoverCommand returns the command that recovers crashed sessions. A private daemon leaves nothing
+// for other programs.
+func (o *stdioFlags) recoverCommand() string {
+	if o.isOn {
+		return ""
+	}
+	return cmdkit.RecoverCommand
+}
+
 // serveParent serves the program that started this one, on standard input and output.
 func (o *serveOptions) serveParent(s cmdkit.Streams) (int, error) {
 	out, ok := s.Out.(*os.File)
@@ -102,6 +111,7 @@ func (o *serveOptions) serveParent(s cmdkit.Streams) (int, error) {
 	}()
 	l := stdio.NewListener(conn)
 	defer l.Close()
+	o.quiet = true // there is no address to show
 	return o.serveListener(ctx, s, l, log)
 }
 
