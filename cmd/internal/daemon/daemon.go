@@ -23,6 +23,10 @@ type Options struct {
 	// Supervisor opens the sessions. The daemon does not close it.
 	Supervisor *supervisor.Supervisor
 
+	// Private is for a daemon that the only client of its listener has started, and that ends with
+	// it. The client is not checked, and sessions that end with the daemon are not worth a warning.
+	Private bool
+
 	// Languages returns the names that session/create accepts, for display; the first is the
 	// default. The list may be some seconds old. HasLanguage reports whether a name is accepted
 	// now. Both may read files.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,7 @@ import (
 
 // serveOptions holds the flags of repl serve.
 type serveOptions struct {
+	stdio                               stdioFlags
 	socket, sessionDir                  string
 	log                                 cmdflags.LogFlags
 	idleExitTimeout, sessionIdleTimeout time.Duration
@@ -44,6 +46,7 @@ type serveOptions struct {
 func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	var o serveOptions
 	f.StringVar(&o.socket, "socket", client.DefaultSocket(os.Getenv), cmdkit.SocketUsage)
+	o.stdio.addFlags(f)
 	f.StringVar(&o.sessionDir, "session-dir", "", cmdkit.SessionDirUsage)
 	o.log.AddFlagsWithDefault(f, "default "+cmdflags.LogEnv+", or standard error and "+cmdflags.DaemonLogName+" in the user's state directory")
 	f.DurationVar(&o.idleExitTimeout, "daemon-idle-timeout", 0, "`DURATION` exit after this time without use; 0 means never")
@@ -89,6 +92,12 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 			if cmdkit.IsFlagSet(f, name) && n < 1 {
 				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--%s %d: use at least 1, or omit it", name, n)
 			}
+		}
+		if err := o.stdio.validate(f); err != nil {
+			return cmdkit.StatusUsage, err
+		}
+		if o.stdio.isOn {
+			return o.serveParent(s)
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
@@ -175,6 +184,11 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	if c, ok := any(l).(interface{ CrashedPID() int }); ok && c.CrashedPID() != 0 {
 		log.Warn("previous daemon crashed; run repl recover to see its sessions", "crashed_pid", c.CrashedPID())
 	}
+	return o.serveListener(ctx, s, l, log)
+}
+
+// serveListener serves the clients of l.
+func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l net.Listener, log *slog.Logger) (int, error) {
 	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
 		log.Warn("open file limit is too low for --max-sessions; raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
 	}
@@ -184,7 +198,7 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	}
 	defer set.Close()
 	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: cmdkit.RecoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: o.stdio.recoverCommand(), MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
 		Logger: log, Grants: cmdflags.UserConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return cmdflags.GrantCommand(name, g) },
 	})
 	if err != nil {
@@ -192,6 +206,7 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	}
 	defer sup.Close()
 	d, err := daemon.New(&daemon.Options{
+		Private:            o.stdio.isOn,
 		Supervisor:         sup,
 		Languages:          cacheNames(languages.Names),
 		HasLanguage:        languages.Has,
