@@ -122,6 +122,7 @@ var mayImport = map[string]string{
 	"cmd/repl":                         "cmd/internal/cli supervisor",
 	"clients/generate":                 "",
 	"release":                          "",
+	"otelturnstone":                    "session timeline",
 	"cmd/internal/console/historyfile": "internal/paths internal/atomicfile",
 	"cmd/internal/console/ttymode":     "",
 	"cmd/internal/console/inputrc":     "",
@@ -264,6 +265,7 @@ func TestImports(t *testing.T) {
 			"github.com/kballard/go-shellquote":      "cmd/internal/languages internal/transportcmd supervisor/internal/sandbox/plan",
 			"github.com/goreleaser/nfpm":             "release",
 			"github.com/CycloneDX/cyclonedx-go":      "release",
+			"go.opentelemetry.io/otel":               "otelturnstone",
 		}
 		tr := load(t)
 		for _, p := range tr.pkgs {
