@@ -19,6 +19,8 @@ const (
 	MethodInfo = "server/info"
 	MethodPing = "server/ping"
 
+	MethodMetrics = "server/metrics"
+
 	MethodHello = "client/hello"
 
 	MethodCreate = "session/create"
@@ -89,6 +91,11 @@ type DaemonInfo struct {
 	Draining    bool       `json:"draining,omitempty"`
 	Paused      bool       `json:"paused,omitempty"`
 	WarmPools   []WarmPool `json:"warm_pools,omitempty"`
+}
+
+// Metrics are the metrics of the daemon.
+type Metrics struct {
+	Text string `json:"text"` // in the text format of Prometheus, version 0.0.4
 }
 
 // WarmPool describes the sessions of one language that a daemon keeps ready for clients.

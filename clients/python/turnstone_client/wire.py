@@ -578,6 +578,16 @@ class Match(_Match, total=False):
     input: bool  # the line is code or an answer, not output
 
 
+class _Metrics(TypedDict):
+    text: str  # in the text format of Prometheus, version 0.0.4
+
+
+class Metrics(_Metrics, total=False):
+    """Metrics are the metrics of the daemon."""
+
+    pass
+
+
 class _NameParams(TypedDict):
     session: str
 

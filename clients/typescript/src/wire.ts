@@ -505,6 +505,12 @@ export interface Match {
   text: string;
 }
 
+/** Metrics are the metrics of the daemon. */
+export interface Metrics {
+  /** in the text format of Prometheus, version 0.0.4 */
+  text: string;
+}
+
 /** NameParams name a session. */
 export interface NameParams {
   session: string;
@@ -985,6 +991,7 @@ export interface WriteLockParams {
 export interface Methods {
   "server/info": { params: Record<string, never>; result: Daemon };
   "server/ping": { params: Record<string, never>; result: Record<string, never> };
+  "server/metrics": { params: Record<string, never>; result: Metrics };
   "client/hello": { params: HelloParams; result: HelloReply };
   "session/create": { params: CreateParams; result: Session };
   "session/list": { params: Record<string, never>; result: SessionList };

@@ -41,7 +41,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "close", Args: "SESSION", Summary: "end a session", NewAction: sessions.NewCloseCommand},
 		{Group: ours, Name: "clients", Args: "[SESSION]", Summary: "list connected clients and their sessions", NewAction: sessions.NewClientsCommand},
 		{Group: ours, Name: "detach", Args: "[CLIENT]", Summary: "disconnect a client; its turns go on", Details: "repl clients lists the CLIENTs.", NewAction: sessions.NewDetachCommand},
-		{Group: ours, Name: "daemon", Args: "status|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: daemoncmd.NewDaemonControlCommand},
+		{Group: ours, Name: "daemon", Args: "status|health|metrics|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: daemoncmd.NewDaemonControlCommand},
 		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: daemoncmd.NewServiceCommand},
 		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: remote.NewRemoteCommand},
 		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: remote.NewBridgeCommand},
@@ -114,6 +114,9 @@ one, so that you can run them again. With --via, --remote or --socket it asks
 the daemon there, otherwise it reads the files of this machine.`
 
 	daemonText = `status   describe the daemon
+health   print ok, paused or draining, for a probe: the exit status is 0 if it
+         accepts work, 1 if not, and 3 if no daemon answers
+metrics  print counters and gauges in the text format of Prometheus
 pause    accept no new work until resume
 resume   end a pause
 drain    finish the running work, then exit

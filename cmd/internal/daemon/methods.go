@@ -85,6 +85,7 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 	return map[string]rpcserver.Handler{
 		protocol.MethodInfo:             newHandler(d.handleInfo),
 		protocol.MethodPing:             newHandler(d.handlePing),
+		protocol.MethodMetrics:          newHandler(d.handleMetrics),
 		protocol.MethodCreate:           newHandler(d.handleCreate),
 		protocol.MethodList:             newHandler(d.handleList),
 		protocol.MethodGet:              newHandler(d.handleGet),
