@@ -44,7 +44,7 @@ type metricsFlags struct {
 }
 
 func (m *metricsFlags) AddFlags(f *flag.FlagSet) {
-	f.StringVar(&m.address, "metrics", "", "`127.0.0.1:PORT` serve metrics for Prometheus at /metrics, and the health at /healthz, to programs of this machine")
+	f.StringVar(&m.address, "metrics", "", "`ADDRESS:PORT` serve metrics for Prometheus at /metrics and the health at /healthz, to programs of this machine, such as 127.0.0.1:9105")
 }
 
 // validateAddress rejects an address that is not on the loopback interface.
