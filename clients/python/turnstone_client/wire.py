@@ -151,6 +151,7 @@ class CreateParams(TypedDict, total=False):
     dir: str  # absolute; "" is the daemon's working directory
     runtime: str  # which interpreter, as in the option --python
     packages: List[str]  # packages to prepare
+    requires_python: str  # conditions for the version of Python, such as >=3.11
     env: Dict[str, str]  # environment variables, in addition to those of the daemon
     sandbox: str  # read-only, workspace or full; "" is full
     home: str  # what a sandbox shows of the home directory: documents or tools; "" is documents

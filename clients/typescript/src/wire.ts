@@ -113,6 +113,8 @@ export interface CreateParams {
   runtime?: string;
   /** packages to prepare */
   packages?: string[];
+  /** conditions for the version of Python, such as >=3.11 */
+  requires_python?: string;
   /** environment variables, in addition to those of the daemon */
   env?: Record<string, string>;
   /** read-only, workspace or full; "" is full */

@@ -24,7 +24,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newRootCommand},
 		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: daemoncmd.NewServeCommand},
 		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: sessions.NewListCommand},
-		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: run.NewExecCommand},
+		{Group: ours, Name: "exec", Args: "SESSION [FILE]", Summary: "run code in a session, created if needed", Details: execText(), NewAction: run.NewExecCommand},
 		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: run.NewInputCommand},
 		{Group: ours, Name: "type", Args: "SESSION KEYS", Summary: "type keys for a program of a session", Details: typeText(), NewAction: run.NewTypeCommand},
 		{Group: ours, Name: "screen", Args: "SESSION", Summary: "print the screen that its programs draw", Details: screenText, NewAction: sessions.NewScreenCommand},
@@ -132,7 +132,7 @@ Names of sessions come from the daemon, if one is running.`
 )
 
 func execText() string {
-	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e or from standard input. --lang, --python, --r, "+
+	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e, from FILE or from standard input. --lang, --python, --r, "+
 		"--dir, --term, --with and --session-idle-timeout are for a session that exec creates; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, and so does a signal that terminates exec. After a hangup, when the terminal is closed or "+

@@ -316,11 +316,14 @@ func specFor(p protocol.CreateParams) (workers.Spec, error) {
 	if err != nil {
 		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
 	}
+	if err := cmdflags.CheckRequiresPython(p.RequiresPython, l.Name); err != nil {
+		return workers.Spec{}, err
+	}
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		env = append(env, name+"="+p.Env[name])
 	}
-	s := l.NewSpec(p.Runtime, c.Dir, languages.RuntimeSettings{Env: env})
+	s := l.NewSpec(p.Runtime, c.Dir, languages.RuntimeSettings{RequiresPython: p.RequiresPython, Env: env})
 	s.Term, s.Sandbox, s.Limits = p.Term, cmdflags.SandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
 	return cmdflags.WithPreparation(l, s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }
