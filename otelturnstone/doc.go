@@ -24,6 +24,9 @@
 // Events of a span are input_requested, access_denied, call and gap. A span never has code, output,
 // prompts, arguments or messages of errors, because these may contain secrets.
 //
+// The event timeline.TurnStarted has the traceparent of the span, also in a daemon, so that a reader
+// of the session finds the trace of a turn.
+//
 // # Goroutines
 //
 // The goroutine follow reads the events of one turn. It ends with the turn, or when the session is

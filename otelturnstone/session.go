@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -76,7 +77,10 @@ func (t *tracedSession) startSpan(ctx context.Context, code string, more ...attr
 	if author := t.Author(); author != "" {
 		attributes = append(attributes, attribute.String("turnstone.author", author))
 	}
-	return t.tracer.Start(ctx, spanName, trace.WithAttributes(attributes...))
+	ctx, span := t.tracer.Start(ctx, spanName, trace.WithAttributes(attributes...))
+	carrier := make(propagation.MapCarrier)
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return session.WithTraceParent(ctx, carrier.Get("traceparent")), span
 }
 
 // endRefused ends the span of a turn that was not started. It does not record the error's message,

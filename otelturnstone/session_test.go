@@ -25,6 +25,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/session/sessiontest"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -127,6 +128,10 @@ func TestSession(t *testing.T) {
 		}
 		if span.Name != "turnstone.turn" || span.Status.Code != codes.Unset || !span.EndTime.After(span.StartTime) {
 			t.Errorf("got %+v", span)
+		}
+		want := "00-" + span.SpanContext.TraceID().String() + "-" + span.SpanContext.SpanID().String() + "-01"
+		if got := startEvent(t, s, turn).TraceParent; got != want {
+			t.Errorf("the turn started in %q, want %q", got, want)
 		}
 		wantAttributes(t, span, map[string]string{
 			"turnstone.session": "main", "turnstone.author": "ada", "turnstone.turn": fmt.Sprint(turn), "turnstone.input_bytes": "23",
@@ -264,6 +269,20 @@ func TestSession(t *testing.T) {
 			t.Errorf("%d events, the last is %+v", len(events), events[len(events)-1])
 		}
 	})
+}
+
+// startEvent returns the first event of a turn.
+func startEvent(t *testing.T, s session.Session, turn uint64) timeline.TurnStarted {
+	t.Helper()
+	for e, err := range session.TurnEvents(withTimeout(t), s, turn) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, ok := e.Body.(timeline.TurnStarted); ok {
+			return b
+		}
+	}
+	return timeline.TurnStarted{}
 }
 
 // wantNoWords fails if a span has one of the words anywhere.

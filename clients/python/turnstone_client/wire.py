@@ -258,6 +258,7 @@ class Event(_Event, total=False):
     input: str
     bytes: int
     author: str
+    traceparent: str
     prompt: str
     kind: str  # of an input request, of text, of a limit
     secret: bool
@@ -903,6 +904,7 @@ class StartParams(_StartParams, total=False):
     read_cursor: int  # how far Author had read before, as in ReadCursorParams
     continues: bool  # cancelling the call ends the wait, not the turn
     request: str
+    traceparent: str  # the span of the caller, as a traceparent of the W3C; see session.WithTraceParent
 
 
 class _SubscribeParams(TypedDict):

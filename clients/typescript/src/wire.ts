@@ -219,6 +219,7 @@ export interface Event {
   input?: string;
   bytes?: number;
   author?: string;
+  traceparent?: string;
   prompt?: string;
   /** of an input request, of text, of a limit */
   kind?: string;
@@ -806,6 +807,8 @@ export interface StartParams {
   /** cancelling the call ends the wait, not the turn */
   continues?: boolean;
   request?: string;
+  /** the span of the caller, as a traceparent of the W3C; see session.WithTraceParent */
+  traceparent?: string;
 }
 
 /** SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly, they watch only whether the session changes, or any session if none is named. */

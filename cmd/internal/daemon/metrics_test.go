@@ -9,7 +9,9 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/metrics"
 	"github.com/turnstone-repl/turnstone/internal/testkit/promtext"
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 func TestMetrics(t *testing.T) {
@@ -81,5 +83,51 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(strings.ToLower(text), "private") {
 		t.Errorf("the text names a session or an error:\n%s", text)
+	}
+}
+
+func TestTraceParent(t *testing.T) {
+	t.Parallel()
+	r := startDaemon(t, nil)
+	c := r.dial()
+	r.newSession(c)
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	ctx := session.WithTraceParent(t.Context(), trace)
+	s := c.Session("main")
+	started := func(turn uint64) string {
+		t.Helper()
+		for e, err := range session.TurnEvents(t.Context(), s, turn) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b, ok := e.Body.(timeline.TurnStarted); ok {
+				return b.TraceParent
+			}
+		}
+		return "no event"
+	}
+	turn, err := s.Submit(ctx, "print a")
+	if err == nil {
+		_, err = s.Wait(t.Context(), turn, nil)
+	}
+	if got := started(turn); err != nil || got != trace {
+		t.Errorf("got %q, %v", got, err)
+	}
+	reply, err := session.StartTurn(s, "print a", nil).Wait(ctx, session.WaitAtMost(processTimeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := started(reply.Turn); got != trace {
+		t.Errorf("in one step: got %q", got)
+	}
+	reply, err = session.StartTurn(s, "print a", nil).Wait(t.Context(), session.WaitAtMost(processTimeout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := started(reply.Turn); got != "" {
+		t.Errorf("without a trace: got %q", got)
+	}
+	if _, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print a", TraceParent: "print(1)"}); err == nil || !strings.Contains(err.Error(), "traceparent must have the form of the W3C") {
+		t.Errorf("another form: got %v", err)
 	}
 }
