@@ -77,11 +77,13 @@ func runTurn(t *testing.T, s session.Session, code string) session.Reply {
 	return r
 }
 
-// waitSpans waits until n spans have ended, and returns them in this order.
+// waitSpans waits until n spans have ended, and returns them in the order of their starts.
 func waitSpans(t *testing.T, exported *tracetest.InMemoryExporter, n int) tracetest.SpanStubs {
 	t.Helper()
 	wait.Until(t, fmt.Sprintf("%d spans have ended", n), func() bool { return len(exported.GetSpans()) >= n })
-	return exported.GetSpans()
+	spans := exported.GetSpans()
+	slices.SortFunc(spans, func(a, b tracetest.SpanStub) int { return a.StartTime.Compare(b.StartTime) })
+	return spans
 }
 
 // attributesOf returns the attributes of a span as text.
@@ -185,7 +187,6 @@ func TestSession(t *testing.T) {
 		runTurn(t, s, "die 3")
 		runTurn(t, s, "print again")
 		spans := waitSpans(t, exported, 4)
-		slices.SortFunc(spans, func(a, b tracetest.SpanStub) int { return a.StartTime.Compare(b.StartTime) })
 		for i, want := range []string{"error", "interrupted", "ended", "ok"} {
 			wantAttributes(t, spans[i], map[string]string{"turnstone.outcome": want})
 			if failed := spans[i].Status.Code == codes.Error; failed != (want != "ok") {
@@ -317,8 +318,9 @@ func TestFollower(t *testing.T) {
 			t.Fatal(err)
 		}
 		cancel()
-		if n := followers(); n != 1 || len(exported.GetSpans()) != 0 {
-			t.Errorf("%d followers and %d spans while the turn runs", n, len(exported.GetSpans()))
+		wait.Until(t, "the follower runs", func() bool { return followers() == 1 })
+		if n := len(exported.GetSpans()); n != 0 {
+			t.Errorf("%d spans have ended while the turn runs", n)
 		}
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
