@@ -116,6 +116,19 @@ func TestScriptBlock(t *testing.T) {
 		}
 	})
 
+	t.Run("the configuration of an agent names the file by its full path", func(t *testing.T) {
+		t.Parallel()
+		h := newHome(t)
+		script := writeScript(t, "a.py", tinyBlock)
+		r := h.runRepl(t, "", "install", "cursor", "--dry-run", "--lang", "python", "--with-script", script)
+		if r.status != 0 || !strings.Contains(strings.Join(strings.Fields(strings.NewReplacer(",", " ", "+", " ").Replace(r.stdout)), " "), `"--with-script" "`+script+`"`) {
+			t.Errorf("got %v", r)
+		}
+		if r := h.runRepl(t, "", "install", "cursor", "--dry-run", "--with-script", script); r.status != 2 || !strings.Contains(r.stderr, "--with-script: add --lang python") {
+			t.Errorf("without a language: got %v", r)
+		}
+	})
+
 	t.Run("a program in a sandbox installs nothing unless the user says so", func(t *testing.T) {
 		t.Parallel()
 		skipWithoutInstaller(t)
