@@ -187,6 +187,13 @@ func (c *Client) ReadFile(ctx context.Context, p protocol.FileParams) (r session
 	return r, err
 }
 
+// Metrics returns the metrics of the daemon in the text format of Prometheus, version 0.0.4.
+func (c *Client) Metrics(ctx context.Context) (string, error) {
+	var r protocol.Metrics
+	err := c.Call(ctx, protocol.MethodMetrics, nil, &r)
+	return r.Text, err
+}
+
 // ListCrashed lists the sessions that crashed in the last day, the newest first.
 func (c *Client) ListCrashed(ctx context.Context) ([]protocol.CrashedSession, error) {
 	var r protocol.CrashedSessions

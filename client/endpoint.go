@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 
@@ -46,6 +47,7 @@ func startTurn(ctx context.Context, c caller, p protocol.StartParams) (r session
 	if len(p.Input) > session.MaxInputBytes {
 		return r, session.NewTooLargeError(len(p.Input))
 	}
+	p.TraceParent = cmp.Or(p.TraceParent, session.TraceParent(ctx))
 	err = c.callMethod(ctx, protocol.MethodStart, p, &r)
 	return r, err
 }

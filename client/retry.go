@@ -138,7 +138,7 @@ func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) err
 // the previous one, and a call with this method cannot continue there.
 func checkSameDaemon(c, before *conn.Conn, method string) error {
 	switch method {
-	case protocol.MethodInfo, protocol.MethodPing, protocol.MethodList, protocol.MethodClients:
+	case protocol.MethodInfo, protocol.MethodPing, protocol.MethodMetrics, protocol.MethodList, protocol.MethodClients:
 		return nil
 	}
 	if c.Daemon().IsSame(before.Daemon()) {

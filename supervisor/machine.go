@@ -321,6 +321,7 @@ type turn struct {
 	input         []byte // nil once it is sent
 	lastLine      string // of the input, for the report if the worker exits
 	author        string
+	traceParent   string           // the span in which it was submitted; see session.WithTraceParent
 	silent        bool             // a tool submitted it
 	mayExit       bool             // its code may end the worker
 	beforeSeq     timeline.Seq     // everything up to it came before the turn

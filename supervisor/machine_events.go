@@ -115,7 +115,7 @@ func (m *sessionMachine) beginTurn(t *turn) {
 	}
 	m.reportedDenials, m.unreportedDenials = nil, 0
 	m.lastLine = m.lastLine[:0]
-	m.recordEvent(timeline.TurnStarted{Input: copyPrefix(t.input, timeline.MaxInputBytes), InputBytes: len(t.input), Author: t.author})
+	m.recordEvent(timeline.TurnStarted{Input: copyPrefix(t.input, timeline.MaxInputBytes), InputBytes: len(t.input), Author: t.author, TraceParent: t.traceParent})
 	m.moveTo(phaseSending)
 	if m.monitorReported {
 		m.monitorReported = false

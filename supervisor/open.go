@@ -95,7 +95,7 @@ func (sup *Supervisor) openSession(name string, spec workers.Spec) (*Session, er
 		_ = os.RemoveAll(dir)
 		return nil, startError(name, err)
 	}
-	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: sup.o.MemoryBytes, FileBytes: sup.o.OutputBytes})
+	log, err := timeline.New(&timeline.Options{Dir: dir, MemoryBytes: sup.o.MemoryBytes, FileBytes: sup.o.OutputBytes, OnAppend: sup.o.eventObserver(spec.Name)})
 	if err != nil {
 		_ = lock.Close()
 		_ = discardDir(dir)

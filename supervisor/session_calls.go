@@ -114,7 +114,7 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	if len(code) > MaxInputBytes {
 		return 0, session.NewTooLargeError(len(code))
 	}
-	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastCodeLine(code)}
+	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, traceParent: session.TraceParent(ctx), lastLine: lastCodeLine(code)}
 	known := s.terminalReaders()
 	s.reportMissingDir()
 	s.mu.Lock()

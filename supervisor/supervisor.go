@@ -18,6 +18,7 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor/internal/privatedir"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/proctree"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
+	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
@@ -117,12 +118,25 @@ type Options struct {
 	// once, when the session no longer writes these directories or never did. nil does nothing.
 	BeforeWrite func(dirs []string) (keep []string, ended func())
 
+	// OnEvent is called with each event of every session, and with the name of the session's Spec.
+	// The events of one session come in order, those of several at the same time. It is called
+	// with locks held: it must return soon, and must not call a session. nil means no call.
+	OnEvent func(spec string, e timeline.Event)
+
 	// Size is the size of the workers' terminals. The zero value means 40 rows of 120 columns. On
 	// Windows, where a console breaks longer lines, the terminals are wider, and programs find 120
 	// in COLUMNS.
 	Size session.Size
 
 	events *filestate.ChangeEvents // of all sessions with a sandbox
+}
+
+// eventObserver returns OnEvent for the sessions of a Spec, or nil.
+func (o *Options) eventObserver(spec string) func(timeline.Event) {
+	if o.OnEvent == nil {
+		return nil
+	}
+	return func(e timeline.Event) { o.OnEvent(spec, e) }
 }
 
 // A Supervisor opens sessions and closes all of them. It is safe for concurrent use.

@@ -25,6 +25,9 @@ type Options struct {
 	// FileBytes bounds each of the two files. When one is full, both start over, and only the
 	// events in memory remain of the old ones. 0 means 256 MiB.
 	FileBytes int64
+	// OnAppend is called with each event, in order, with the log locked. It must return soon, and
+	// must not call the log. nil means no call.
+	OnAppend func(Event)
 }
 
 const (
@@ -238,6 +241,9 @@ func (l *Log) appendLocked(e Event) Event {
 		}
 	}
 	l.evictLocked()
+	if l.opts.OnAppend != nil {
+		l.opts.OnAppend(e)
+	}
 	if l.moreEvents != nil {
 		close(l.moreEvents)
 		l.moreEvents = nil

@@ -19,6 +19,8 @@ const (
 	MethodInfo = "server/info"
 	MethodPing = "server/ping"
 
+	MethodMetrics = "server/metrics"
+
 	MethodHello = "client/hello"
 
 	MethodCreate = "session/create"
@@ -91,6 +93,11 @@ type DaemonInfo struct {
 	WarmPools   []WarmPool `json:"warm_pools,omitempty"`
 }
 
+// Metrics are the metrics of the daemon.
+type Metrics struct {
+	Text string `json:"text"` // in the text format of Prometheus, version 0.0.4
+}
+
 // WarmPool describes the sessions of one language that a daemon keeps ready for clients.
 type WarmPool struct {
 	Language string `json:"language"`
@@ -120,24 +127,25 @@ type HelloReply struct {
 // prepared first, the answer comes at once. The state of the session is then preparing, its input
 // is queued, and progress is sent with Token.
 type CreateParams struct {
-	Name                 string            `json:"name,omitempty"`      // "" generates one
-	Language             string            `json:"language,omitempty"`  // "" is the daemon's default
-	Command              []string          `json:"command,omitempty"`   // starts the caller's own worker, for a language that the daemon does not have; the first element is an absolute path
-	Dir                  string            `json:"dir,omitempty"`       // absolute; "" is the daemon's working directory
-	Runtime              string            `json:"runtime,omitempty"`   // which interpreter, as in the option --python
-	Packages             []string          `json:"packages,omitempty"`  // packages to prepare
-	Env                  map[string]string `json:"env,omitempty"`       // environment variables, in addition to those of the daemon
-	Sandbox              string            `json:"sandbox,omitempty"`   // read-only, workspace or full; "" is full
-	Home                 string            `json:"home,omitempty"`      // what a sandbox shows of the home directory: documents or tools; "" is documents
-	Readable             []string          `json:"readable,omitempty"`  // more files and directories that a sandboxed session can read, absolute
-	Writable             []string          `json:"writable,omitempty"`  // files and directories that a sandboxed session can write, absolute
-	Accepted             []string          `json:"accepted,omitempty"`  // repeats the real paths of writable files that programs outside the sandbox run or read
-	Protected            []string          `json:"protected,omitempty"` // paths in writable directories that cannot be changed, absolute
-	Network              string            `json:"network,omitempty"`   // network access of a sandbox: none, list or full; "" is none
-	Hosts                []string          `json:"hosts,omitempty"`     // for the network list: patterns of hosts
-	Accept               string            `json:"accept,omitempty"`    // the weaker mechanism that a sandbox may use: landlock
-	AskUser              bool              `json:"ask_user,omitempty"`  // block calls that a sandbox refuses until the user has decided
-	Term                 string            `json:"term,omitempty"`      // the TERM of programs, see workers.Spec.Term; "" is dumb
+	Name                 string            `json:"name,omitempty"`            // "" generates one
+	Language             string            `json:"language,omitempty"`        // "" is the daemon's default
+	Command              []string          `json:"command,omitempty"`         // starts the caller's own worker, for a language that the daemon does not have; the first element is an absolute path
+	Dir                  string            `json:"dir,omitempty"`             // absolute; "" is the daemon's working directory
+	Runtime              string            `json:"runtime,omitempty"`         // which interpreter, as in the option --python
+	Packages             []string          `json:"packages,omitempty"`        // packages to prepare
+	RequiresPython       string            `json:"requires_python,omitempty"` // conditions for the version of Python, such as >=3.11
+	Env                  map[string]string `json:"env,omitempty"`             // environment variables, in addition to those of the daemon
+	Sandbox              string            `json:"sandbox,omitempty"`         // read-only, workspace or full; "" is full
+	Home                 string            `json:"home,omitempty"`            // what a sandbox shows of the home directory: documents or tools; "" is documents
+	Readable             []string          `json:"readable,omitempty"`        // more files and directories that a sandboxed session can read, absolute
+	Writable             []string          `json:"writable,omitempty"`        // files and directories that a sandboxed session can write, absolute
+	Accepted             []string          `json:"accepted,omitempty"`        // repeats the real paths of writable files that programs outside the sandbox run or read
+	Protected            []string          `json:"protected,omitempty"`       // paths in writable directories that cannot be changed, absolute
+	Network              string            `json:"network,omitempty"`         // network access of a sandbox: none, list or full; "" is none
+	Hosts                []string          `json:"hosts,omitempty"`           // for the network list: patterns of hosts
+	Accept               string            `json:"accept,omitempty"`          // the weaker mechanism that a sandbox may use: landlock
+	AskUser              bool              `json:"ask_user,omitempty"`        // block calls that a sandbox refuses until the user has decided
+	Term                 string            `json:"term,omitempty"`            // the TERM of programs, see workers.Spec.Term; "" is dumb
 	Limits               SessionLimits     `json:"limits,omitzero"`
 	SessionIdleTimeoutMS int64             `json:"session_idle_timeout_ms,omitempty"` // the session is closed when unused for this long; 0 is the daemon's default
 	Token                json.RawMessage   `json:"progressToken,omitempty"`
@@ -206,17 +214,18 @@ type EndParams struct {
 // name that the client gives to this call and to its repetitions: with it, the code runs only
 // once. The daemon remembers the last 256 requests of each client.
 type StartParams struct {
-	Session    string       `json:"session"`
-	Input      string       `json:"input"`
-	WriteLock  bool         `json:"write_lock,omitempty"`
-	Silent     bool         `json:"silent,omitempty"`   // see session.Session.SubmitSilent
-	MayExit    bool         `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
-	Author     string       `json:"author,omitempty"`
-	WaitMS     int64        `json:"wait_ms,omitempty"`
-	After      timeline.Seq `json:"after,omitempty"`
-	ReadCursor timeline.Seq `json:"read_cursor,omitempty"` // how far Author had read before, as in ReadCursorParams
-	Continues  bool         `json:"continues,omitempty"`   // cancelling the call ends the wait, not the turn
-	Request    string       `json:"request,omitempty"`
+	Session     string       `json:"session"`
+	Input       string       `json:"input"`
+	WriteLock   bool         `json:"write_lock,omitempty"`
+	Silent      bool         `json:"silent,omitempty"`   // see session.Session.SubmitSilent
+	MayExit     bool         `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
+	Author      string       `json:"author,omitempty"`
+	WaitMS      int64        `json:"wait_ms,omitempty"`
+	After       timeline.Seq `json:"after,omitempty"`
+	ReadCursor  timeline.Seq `json:"read_cursor,omitempty"` // how far Author had read before, as in ReadCursorParams
+	Continues   bool         `json:"continues,omitempty"`   // cancelling the call ends the wait, not the turn
+	Request     string       `json:"request,omitempty"`
+	TraceParent string       `json:"traceparent,omitempty"` // the span of the caller, as a traceparent of the W3C; see session.WithTraceParent
 }
 
 // A TurnAccepted says which turn a call with a Request has started or answered, before the turn

@@ -8,6 +8,7 @@ type rpcMethod struct{ name, params, result string }
 var rpcMethods = []rpcMethod{
 	{"MethodInfo", "", "protocol.DaemonInfo"},
 	{"MethodPing", "", ""},
+	{"MethodMetrics", "", "protocol.Metrics"},
 	{"MethodHello", "protocol.HelloParams", "protocol.HelloReply"},
 	{"MethodCreate", "protocol.CreateParams", "session.Info"},
 	{"MethodList", "", "list"},

@@ -39,7 +39,7 @@ type file struct {
 	ast  *ast.File
 }
 
-// A tree is the source of the module, and of the module release in it.
+// A tree is the source of the module, and of the modules release and otelturnstone in it.
 type tree struct {
 	root string
 	fset *token.FileSet
@@ -62,7 +62,7 @@ var loaded = sync.OnceValues(func() (*tree, error) {
 		return nil, err
 	}
 	tr := &tree{root: strings.TrimSpace(root), fset: token.NewFileSet()}
-	for _, dir := range []string{".", "release"} { // the two modules
+	for _, dir := range []string{".", "release", "otelturnstone"} { // the three modules
 		if err := tr.add(filepath.Join(tr.root, dir)); err != nil {
 			return nil, err
 		}

@@ -21,6 +21,11 @@ type FindOptions struct {
 	// directory.
 	Dir string
 
+	// Requires restricts the versions, as requires-python of a project does (">=3.11,<4"). Other
+	// interpreters are not used, and the search goes on with all installed Pythons. "" means any
+	// version. CheckRequires tells whether it is valid.
+	Requires string
+
 	// Env is the complete environment to search ("K=V"). If a name is repeated, the last value
 	// counts. nil means this process's environment.
 	Env []string
@@ -69,23 +74,29 @@ func Find(o FindOptions) (Interpreter, []Candidate, error) {
 	looks := []func() []Candidate{
 		f.virtualEnvCandidates, f.activeCondaCandidates, f.projectCandidates, f.pinnedCandidates, f.baseCondaCandidates, f.pathCandidates, f.launcherCandidates, f.pyenvGlobalCandidates, f.storeCandidates,
 	}
+	if o.Requires != "" {
+		looks = append(looks, f.requiredCandidates)
+	}
 	if o.Path != "" {
 		looks = []func() []Candidate{f.namedCandidates}
 	}
-	seen, ok := discovery.ChooseCandidate(looks, inspectInterpreter)
+	seen, ok := discovery.ChooseCandidate(looks, f.inspectInterpreter)
 	if ok {
 		c := seen[len(seen)-1]
 		missed := discovery.DescribeMissed(seen)
-		if o.Path == "" && missed == "" && !strings.HasPrefix(c.Source, "active ") {
+		if o.Path == "" && o.Requires == "" && missed == "" && !strings.HasPrefix(c.Source, "active ") {
 			missed = f.requirementProblem(discovery.ParseVersion(c.Version))
 		}
 		return Interpreter{Path: c.Path, Version: c.Version, PathSource: discovery.ChoiceReason(seen), Mismatch: missed}, seen, nil
 	}
-	return Interpreter{}, seen, newNotFoundError(o.Path, seen)
+	return Interpreter{}, seen, newNotFoundError(o, seen)
 }
 
-func newNotFoundError(named string, seen []Candidate) error {
-	looked := discovery.DescribeRejected(seen)
+func newNotFoundError(o FindOptions, seen []Candidate) error {
+	named, looked := o.Path, discovery.DescribeRejected(seen)
+	if named == "" && o.Requires != "" {
+		return &workers.MissingError{Err: fmt.Errorf("python: no Python %s found (%s); install one, or name one by its path", o.Requires, looked)}
+	}
 	if named != "" {
 		return fmt.Errorf("python: cannot use %q: %s; name an interpreter, the directory of an environment, or an installed version",
 			named, looked)
@@ -99,7 +110,7 @@ func newFinder(o FindOptions) (*finder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("python: %w", err)
 	}
-	return &finder{s, o.Path}, nil
+	return &finder{s, o.Path, o.Requires}, nil
 }
 
 // namedCandidates returns the candidates for FindOptions.Path.
@@ -129,10 +140,14 @@ func (f *finder) namedCandidates() []Candidate {
 // inspectInterpreter returns the version of the interpreter at path, read from the files around it, or a
 // note why it cannot be used. An unknown version is accepted: if that Python is too old, the
 // worker reports it.
-func inspectInterpreter(path string) (text, note string) {
+func (f *finder) inspectInterpreter(path string) (text, note string) {
 	if note := discovery.ExecutableProblem(path); note != "" {
 		return "", note
 	}
 	v := versionAt(path)
-	return v.String(), versionProblem(v)
+	note = versionProblem(v)
+	if note == "" && !specifiersAllow(f.requires, v) {
+		note = fmt.Sprintf("is Python %s, not %s", v, f.requires)
+	}
+	return v.String(), note
 }

@@ -14,7 +14,8 @@ type Candidate = workers.Candidate
 // A finder is the state of one search for Python.
 type finder struct {
 	discovery.SearchContext
-	path string // FindOptions.Path
+	path     string // FindOptions.Path
+	requires string // FindOptions.Requires
 }
 
 // searchDirs returns f.Dir and its parents up to the home directory or the root.

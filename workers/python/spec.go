@@ -35,6 +35,9 @@ type Options struct {
 	// the supervisor's.
 	Dir string
 
+	// Requires restricts the versions of Python, as FindOptions.Requires does.
+	Requires string
+
 	// Env is applied to the inherited environment, as in workers.Spec.
 	Env []string
 
@@ -63,7 +66,7 @@ type Options struct {
 func InterpreterSpec(o Options) workers.Spec {
 	s := workers.Spec{Name: "python", Dir: o.Dir, Env: slices.Clip(o.Env)}
 	env := discovery.ApplyEnv(o.Env)
-	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Env: env})
+	found, _, err := Find(FindOptions{Path: o.Path, Dir: o.Dir, Requires: o.Requires, Env: env})
 	if err != nil {
 		s.Err = err
 		return s

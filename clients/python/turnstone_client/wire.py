@@ -151,6 +151,7 @@ class CreateParams(TypedDict, total=False):
     dir: str  # absolute; "" is the daemon's working directory
     runtime: str  # which interpreter, as in the option --python
     packages: List[str]  # packages to prepare
+    requires_python: str  # conditions for the version of Python, such as >=3.11
     env: Dict[str, str]  # environment variables, in addition to those of the daemon
     sandbox: str  # read-only, workspace or full; "" is full
     home: str  # what a sandbox shows of the home directory: documents or tools; "" is documents
@@ -257,6 +258,7 @@ class Event(_Event, total=False):
     input: str
     bytes: int
     author: str
+    traceparent: str
     prompt: str
     kind: str  # of an input request, of text, of a limit
     secret: bool
@@ -578,6 +580,16 @@ class Match(_Match, total=False):
     input: bool  # the line is code or an answer, not output
 
 
+class _Metrics(TypedDict):
+    text: str  # in the text format of Prometheus, version 0.0.4
+
+
+class Metrics(_Metrics, total=False):
+    """Metrics are the metrics of the daemon."""
+
+    pass
+
+
 class _NameParams(TypedDict):
     session: str
 
@@ -892,6 +904,7 @@ class StartParams(_StartParams, total=False):
     read_cursor: int  # how far Author had read before, as in ReadCursorParams
     continues: bool  # cancelling the call ends the wait, not the turn
     request: str
+    traceparent: str  # the span of the caller, as a traceparent of the W3C; see session.WithTraceParent
 
 
 class _SubscribeParams(TypedDict):

@@ -113,6 +113,8 @@ export interface CreateParams {
   runtime?: string;
   /** packages to prepare */
   packages?: string[];
+  /** conditions for the version of Python, such as >=3.11 */
+  requires_python?: string;
   /** environment variables, in addition to those of the daemon */
   env?: Record<string, string>;
   /** read-only, workspace or full; "" is full */
@@ -217,6 +219,7 @@ export interface Event {
   input?: string;
   bytes?: number;
   author?: string;
+  traceparent?: string;
   prompt?: string;
   /** of an input request, of text, of a limit */
   kind?: string;
@@ -502,6 +505,12 @@ export interface Match {
   /** the line is code or an answer, not output */
   input?: boolean;
   /** at most 500 bytes of the line, around the match */
+  text: string;
+}
+
+/** Metrics are the metrics of the daemon. */
+export interface Metrics {
+  /** in the text format of Prometheus, version 0.0.4 */
   text: string;
 }
 
@@ -798,6 +807,8 @@ export interface StartParams {
   /** cancelling the call ends the wait, not the turn */
   continues?: boolean;
   request?: string;
+  /** the span of the caller, as a traceparent of the W3C; see session.WithTraceParent */
+  traceparent?: string;
 }
 
 /** SubscribeParams watch a session from a cursor; 0 is its beginning. With ChangesOnly, they watch only whether the session changes, or any session if none is named. */
@@ -985,6 +996,7 @@ export interface WriteLockParams {
 export interface Methods {
   "server/info": { params: Record<string, never>; result: Daemon };
   "server/ping": { params: Record<string, never>; result: Record<string, never> };
+  "server/metrics": { params: Record<string, never>; result: Metrics };
   "client/hello": { params: HelloParams; result: HelloReply };
   "session/create": { params: CreateParams; result: Session };
   "session/list": { params: Record<string, never>; result: SessionList };

@@ -37,7 +37,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"exec", "x", "-e", "'\xe9'"}, "not UTF-8"},
 		{[]string{"input", "x", "-e", "\xe9"}, "not UTF-8"},
 		{[]string{"exec"}, "repl: exec needs the name of a session"},
-		{[]string{"daemon"}, "repl: daemon needs one of status, pause"},
+		{[]string{"daemon"}, "repl: daemon needs one of status, health"},
 		{[]string{"--lang", "pyhton", "-e", "1"}, `unknown language "pyhton"; did you mean python?`},
 		{[]string{"-e"}, "-e needs a value"},
 		{[]string{"-e", "1", "file.py"}, "use either -e or the file"},

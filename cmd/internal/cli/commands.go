@@ -24,7 +24,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: code, Args: "[FILE [ARG ...]]", Summary: "start Python or R here, or run a program", Details: replText, NewAction: newRootCommand},
 		{Group: ours, Name: "serve", Summary: "keep sessions alive at a private socket", Details: "It runs until Ctrl-C or repl daemon stop.", NewAction: daemoncmd.NewServeCommand},
 		{Group: ours, Name: "list", Summary: "list the sessions and their states", NewAction: sessions.NewListCommand},
-		{Group: ours, Name: "exec", Args: "SESSION", Summary: "run code in a session, created if needed", Details: execText(), NewAction: run.NewExecCommand},
+		{Group: ours, Name: "exec", Args: "SESSION [FILE]", Summary: "run code in a session, created if needed", Details: execText(), NewAction: run.NewExecCommand},
 		{Group: ours, Name: "input", Args: "SESSION", Summary: "answer an input request of a session", NewAction: run.NewInputCommand},
 		{Group: ours, Name: "type", Args: "SESSION KEYS", Summary: "type keys for a program of a session", Details: typeText(), NewAction: run.NewTypeCommand},
 		{Group: ours, Name: "screen", Args: "SESSION", Summary: "print the screen that its programs draw", Details: screenText, NewAction: sessions.NewScreenCommand},
@@ -41,7 +41,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "close", Args: "SESSION", Summary: "end a session", NewAction: sessions.NewCloseCommand},
 		{Group: ours, Name: "clients", Args: "[SESSION]", Summary: "list connected clients and their sessions", NewAction: sessions.NewClientsCommand},
 		{Group: ours, Name: "detach", Args: "[CLIENT]", Summary: "disconnect a client; its turns go on", Details: "repl clients lists the CLIENTs.", NewAction: sessions.NewDetachCommand},
-		{Group: ours, Name: "daemon", Args: "status|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: daemoncmd.NewDaemonControlCommand},
+		{Group: ours, Name: "daemon", Args: "status|health|metrics|pause|resume|drain|stop", Summary: "show, pause or stop the daemon", Details: daemonText, NewAction: daemoncmd.NewDaemonControlCommand},
 		{Group: ours, Name: "service", Args: "install|uninstall|print [systemd|launchd]", Summary: "let systemd or launchd start repl serve", Details: "print also accepts the service manager of another system.", NewAction: daemoncmd.NewServiceCommand},
 		{Group: ours, Name: "remote", Args: "list|check|install|forget [REMOTE]", Summary: "manage daemons on other machines", Details: remoteText, NewAction: remote.NewRemoteCommand},
 		{Group: more, Name: "bridge", Hidden: true, Summary: "what --via and --remote run at the remote end", Details: bridgeText, NewAction: remote.NewBridgeCommand},
@@ -114,6 +114,9 @@ one, so that you can run them again. With --via, --remote or --socket it asks
 the daemon there, otherwise it reads the files of this machine.`
 
 	daemonText = `status   describe the daemon
+health   print ok, paused or draining, for a probe: the exit status is 0 if it
+         accepts work, 1 if not, and 3 if no daemon answers
+metrics  print counters and gauges in the text format of Prometheus
 pause    accept no new work until resume
 resume   end a pause
 drain    finish the running work, then exit
@@ -129,7 +132,7 @@ Names of sessions come from the daemon, if one is running.`
 )
 
 func execText() string {
-	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e or from standard input. --lang, --python, --r, "+
+	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e, from FILE or from standard input. --lang, --python, --r, "+
 		"--dir, --term, --with and --session-idle-timeout are for a session that exec creates; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, and so does a signal that terminates exec. After a hangup, when the terminal is closed or "+

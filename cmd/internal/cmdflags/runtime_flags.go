@@ -3,6 +3,7 @@ package cmdflags
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ type RuntimeFlags struct {
 	Lang, Python, R, Dir string
 	Worker               languages.WorkerFlag
 	InitFile, EnvFile    string
+	RequiresPython       string   // conditions for the version of Python, of Needs
 	Term                 string   // as in workers.Spec
 	env                  []string // from EnvFile
 	SandboxFlags         SandboxFlags
@@ -98,6 +100,11 @@ func (r RuntimeFlags) HasNoLanguage() bool {
 	return r.Lang == "" && r.Python == "" && r.R == "" && len(r.Worker) == 0
 }
 
+// IsPython reports whether the flags choose Python, by name or because they name no language.
+func (r RuntimeFlags) IsPython() bool {
+	return len(r.Worker) == 0 && (r.Lang == "python" || r.Lang == "" && (r.R == "" || r.Python != ""))
+}
+
 // InterpreterFor returns the runtime that was named for a language, or "".
 func (r RuntimeFlags) InterpreterFor(l languages.Language) string {
 	return map[string]string{"python": r.Python, "r": r.R}[l.Name]
@@ -118,7 +125,7 @@ func (r RuntimeFlags) RuntimeInDaemon(l languages.Language) string {
 	default:
 		return named
 	}
-	found, searched, err := python.Find(python.FindOptions{Dir: r.Dir})
+	found, searched, err := python.Find(python.FindOptions{Dir: r.Dir, Requires: r.RequiresPython})
 	if err != nil || !strings.HasPrefix(searched[len(searched)-1].Source, "active ") {
 		return ""
 	}
@@ -175,6 +182,9 @@ func (r *RuntimeFlags) ResolvePaths() (err error) {
 func (r RuntimeFlags) LanguageSpec(l languages.Language) (workers.Spec, error) {
 	s := l.NewSpec(r.InterpreterFor(l), r.Dir, r.RuntimeSettings())
 	s.Term, s.Sandbox, s.Limits = r.Term, r.Sandbox, r.Limits.Limits
+	if s.Err != nil && l.Name == "python" && r.RequiresPython != "" {
+		s.Err = fmt.Errorf("%w; the block \"script\" requires Python %s", s.Err, r.RequiresPython)
+	}
 	if s.Err != nil && r.InterpreterFor(l) != "" {
 		return s, cmdkit.UsageErrorf("%v", s.Err)
 	}
@@ -183,7 +193,7 @@ func (r RuntimeFlags) LanguageSpec(l languages.Language) (workers.Spec, error) {
 
 // RuntimeSettings returns the settings with which a language starts its runtime.
 func (r RuntimeFlags) RuntimeSettings() languages.RuntimeSettings {
-	return languages.RuntimeSettings{Env: r.env, InitFile: r.InitFile, IsProgram: r.IsProgram, AsProcess: r.AsProcess}
+	return languages.RuntimeSettings{RequiresPython: r.RequiresPython, Env: r.env, InitFile: r.InitFile, IsProgram: r.IsProgram, AsProcess: r.AsProcess}
 }
 
 // chosenLanguages returns the languages of --worker and --lang.

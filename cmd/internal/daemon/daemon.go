@@ -10,6 +10,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
+	counters "github.com/turnstone-repl/turnstone/cmd/internal/metrics"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -57,6 +58,10 @@ type Options struct {
 	// session that started with another stamp is not given to a client. nil means that the files
 	// never change.
 	StartStamp func(*workers.Spec) string
+
+	// Counters counts the events of the supervisor's sessions, for Metrics: its CountEvent is the
+	// supervisor's OnEvent. nil means that nothing is counted.
+	Counters *counters.Counters
 
 	// Logger receives the messages that are not sent to clients; it may be nil.
 	Logger *slog.Logger

@@ -85,6 +85,7 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 	return map[string]rpcserver.Handler{
 		protocol.MethodInfo:             newHandler(d.handleInfo),
 		protocol.MethodPing:             newHandler(d.handlePing),
+		protocol.MethodMetrics:          newHandler(d.handleMetrics),
 		protocol.MethodCreate:           newHandler(d.handleCreate),
 		protocol.MethodList:             newHandler(d.handleList),
 		protocol.MethodGet:              newHandler(d.handleGet),
@@ -219,6 +220,9 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p protoc
 	if err == nil && p.Silent && p.MayExit {
 		err = rpcserver.InvalidParams("use either silent or may_exit, not both")
 	}
+	if err == nil && p.TraceParent != "" && !session.IsTraceParent(p.TraceParent) {
+		err = rpcserver.InvalidParams("traceparent must have the form of the W3C: 00-TRACE-SPAN-FLAGS, in lower case")
+	}
 	if err == nil && p.WriteLock && p.Author == "" {
 		err = rpcserver.InvalidParams("author is required with write_lock: other clients see who has it")
 	}
@@ -252,6 +256,7 @@ func (d *Daemon) startTurn(ctx context.Context, c *clientState, p protocol.Start
 		return turnHandle{}, err
 	}
 	s := e.session.As(p.Author)
+	ctx = session.WithTraceParent(ctx, p.TraceParent)
 	submit := s.Submit
 	switch {
 	case p.Silent:

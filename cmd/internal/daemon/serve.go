@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	counters "github.com/turnstone-repl/turnstone/cmd/internal/metrics"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -57,6 +58,9 @@ func New(o *Options) (*Daemon, error) {
 	d.streams = make(map[chan struct{}]bool)
 	d.newWarmPools()
 	d.lastUse = d.currentTime()
+	if d.options.Counters == nil {
+		d.options.Counters = counters.NewCounters()
+	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}

@@ -39,9 +39,13 @@ func NewDaemonCommand(f *flag.FlagSet) *DaemonCommand {
 	return r
 }
 
-// ParseArgs parses flags in any position and returns the arguments, one for each name.
+// ParseArgs parses flags in any position and returns the arguments, one for each name. A last name in
+// brackets is optional; without it the argument is "".
 func (d *DaemonCommand) ParseArgs(args []string, names ...string) ([]string, error) {
 	words, err := cmdkit.ParseInterspersed(d.Flags, args)
+	if n := len(names); n > 0 && len(words) == n-1 && strings.HasPrefix(names[n-1], "[") {
+		words = append(words, "")
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -22,10 +22,10 @@ func builtinLanguages() []Language {
 		Syntax:       lineedit.Python,
 		NewSpec: func(executable, dir string, more RuntimeSettings) workers.Spec {
 			if more.AsProcess {
-				return python.InterpreterSpec(python.Options{Path: executable, Dir: dir, Env: more.Env})
+				return python.InterpreterSpec(python.Options{Path: executable, Dir: dir, Requires: more.RequiresPython, Env: more.Env})
 			}
 			env, file := pythonInit(more)
-			return withInitFile(python.Spec(python.Options{Path: executable, Dir: dir, Env: env, SingleProgram: more.IsProgram}), "init-file.py", file)
+			return withInitFile(python.Spec(python.Options{Path: executable, Dir: dir, Requires: more.RequiresPython, Env: env, SingleProgram: more.IsProgram}), "init-file.py", file)
 		},
 		FileInput:      pythonFileInput,
 		OptionInput:    pythonOptionInput,

@@ -62,10 +62,11 @@ type Language struct {
 
 // RuntimeSettings are settings of a runtime besides the environment that it inherits.
 type RuntimeSettings struct {
-	Env       []string // as in workers.Spec
-	InitFile  string   // an absolute path, run at the start; "" for none
-	IsProgram bool     // an input is a whole program
-	AsProcess bool     // run the program as the runtime's own process, without a worker
+	RequiresPython string   // conditions for the version, as in python.FindOptions; only for Python
+	Env            []string // as in workers.Spec
+	InitFile       string   // an absolute path, run at the start; "" for none
+	IsProgram      bool     // an input is a whole program
+	AsProcess      bool     // run the program as the runtime's own process, without a worker
 }
 
 // hasName reports whether the language has a name.

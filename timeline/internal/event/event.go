@@ -101,9 +101,10 @@ type (
 
 	// TurnStarted says that the worker begins to run an input.
 	TurnStarted struct {
-		Input      []byte // the first MaxInputBytes of it
-		InputBytes int    // how long the whole input was
-		Author     string // who submitted it; "" when unknown
+		Input       []byte // the first MaxInputBytes of it
+		InputBytes  int    // how long the whole input was
+		Author      string // who submitted it; "" when unknown
+		TraceParent string // the span in which it was submitted, as a traceparent of the W3C; "" when there is none
 	}
 
 	// TurnEnded says that a turn is over, and how it ended.

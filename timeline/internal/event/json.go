@@ -52,9 +52,10 @@ type contentJSON struct {
 
 // inputJSON has the fields of inputs, of requests for input, and of the terminal.
 type inputJSON struct {
-	Input  string `json:"input,omitempty"`
-	Bytes  int64  `json:"bytes,omitempty"`
-	Author string `json:"author,omitempty"`
+	Input       string `json:"input,omitempty"`
+	Bytes       int64  `json:"bytes,omitempty"`
+	Author      string `json:"author,omitempty"`
+	TraceParent string `json:"traceparent,omitempty"`
 
 	Prompt       string `json:"prompt,omitempty"`
 	Kind         string `json:"kind,omitempty"` // of an input request, of text, of a limit

@@ -54,6 +54,7 @@ var (
 		v.visitBytes("input", &b.Input)
 		v.visitInt("bytes", &b.InputBytes)
 		v.visitText("author", &b.Author)
+		v.visitText("traceparent", &b.TraceParent)
 	})
 	kindTurnEnded = newKind(3, "turn_ended", func(b *TurnEnded, v fieldVisitor) {
 		v.visitText("outcome", (*string)(&b.Outcome))
@@ -220,7 +221,7 @@ func PayloadBytes(body Body) int64 {
 			n += len(mime)
 		}
 	case TurnStarted:
-		n = len(b.Input) + len(b.Author)
+		n = len(b.Input) + len(b.Author) + len(b.TraceParent)
 	case TurnEnded:
 		n = len(b.Outcome) + len(b.Name) + len(b.Message) + len(b.Prompt)
 	case InputRequested:

@@ -35,7 +35,7 @@ func FuzzReadRecord(f *testing.F) {
 	large := bytes.Repeat([]byte("a"), minBlobBytes)
 	blobs := make(map[Digest]FileRange)
 	for i, b := range []Body{
-		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, OutputCleared{true}, FullScreenChanged{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, TurnStarted{[]byte("1"), 1, "a"},
+		Text{Stderr, []byte("text"), TextTraceback}, Text{Stdout, []byte("text"), TextResult}, Display{Data: map[string][]byte{"image/png": {1}, "text/plain": []byte("p")}, Meta: []byte("{}"), ID: "s", Update: true, Result: true, Title: "t"}, OutputCleared{true}, FullScreenChanged{true}, Display{Data: map[string][]byte{"a/a": large, "b/b": large}}, Display{Data: map[string][]byte{"a/a": large}}, TurnStarted{[]byte("1"), 1, "a", "t"},
 		TurnEnded{"ok", "n", "m", 3, "SIGKILL", "p", 1}, InputRequested{"p", "line", true, "cat", true, true, 3, AccessDenied{Op: "write", Path: "/p", ChildProgram: "sh", Hint: "r"}}, AccessDenied{Op: "connect", Host: "h:1", ChildProgram: "b"}, AccessDenied{Op: "call", Call: "a.b", Detail: "c=1", Destructive: true}, AccessGranted{Write: "/p", Always: true, Author: "a"}, AccessGranted{Call: "a.*", Author: "b"}, AccessGranted{Read: "/r", Author: "b"}, InputRequestEnded{1}, InputLine{"p", "t", false, "a", true},
 		Interrupt{1, "a"}, Progress{1, 2, "m"}, Preparation{"w", "m", 1, 2}, Notice{"n"}, Limit{LimitMemory, 1, 2, true, LimitEnded, "p"}, WorkerStarted{"w"}, WorkerExited{"r", -1, "S", "m", true, true, "l", 5},
 	} {

@@ -75,6 +75,8 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 	f.StringVar(&i.server.Name, "name", "turnstone", "`NAME` the name of the entry")
 	var with cmdflags.PackageList
 	f.Var(&with, "with", cmdkit.WithUsage)
+	var scripts cmdflags.ScriptFlags
+	scripts.AddFileFlag(f)
 	var env cmdflags.PackageList
 	f.Var(&env, "env", "`NAME` a variable that the client passes on from its environment; may be repeated")
 	scope := f.String("scope", "user", "`user|project` the configuration to change")
@@ -132,8 +134,25 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		for _, name := range packages {
 			i.server.Args = append(i.server.Args, "--with", name)
 		}
+		if err == nil && scripts.File != "" {
+			err = i.addScript(scripts, c)
+		}
 		return i, err
 	}
+}
+
+// addScript passes --with-script on to the server. It only checks the file; the server installs what
+// the file asks for at each start.
+func (i *installRequest) addScript(scripts cmdflags.ScriptFlags, c cmdflags.RuntimeFlags) error {
+	if c.Lang == "" {
+		return cmdkit.UsageErrorf("--with-script: add --lang python, the language of the file")
+	}
+	if _, err := scripts.ReadScripts(io.Discard, "", c.IsPython()); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(scripts.File)
+	i.server.Args = append(i.server.Args, "--with-script", path)
+	return err
 }
 
 // selectClients finds the clients by their names.

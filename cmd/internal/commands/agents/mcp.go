@@ -58,6 +58,7 @@ type mcpFlags struct {
 	daemon     daemonFlags
 	web        httpFlags
 	packages   cmdflags.PackageList
+	scripts    cmdflags.ScriptFlags
 	servers    cmdflags.ToolServerFlags
 	log        cmdflags.LogFlags
 }
@@ -71,6 +72,7 @@ func (m *mcpFlags) AddFlags(f *flag.FlagSet) {
 	f.StringVar(&m.stdin, "stdin", string(mcpserver.StdinAuto), stdinUsage())
 	cmdkit.AddFlagGroups(f, &m.daemon, &m.web)
 	f.Var(&m.packages, "with", cmdkit.WithUsage+"; needs --lang")
+	m.scripts.AddFileFlag(f)
 	cmdkit.AddFlagGroups(f, &m.servers, &m.log)
 }
 
@@ -92,6 +94,9 @@ func NewMCPCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--stdin %s: use one of %v", o.stdin, mcpserver.StdinPolicies())
 		}
 		setDefaultPath()
+		if err := o.addNeeds(s.Err); err != nil {
+			return cmdkit.StatusUsage, err
+		}
 		offered, err := o.runtime.OfferedLanguages()
 		if err != nil {
 			return cmdkit.StatusUsage, err
@@ -132,7 +137,20 @@ func (m *mcpFlags) resolveFlags() (err error) {
 	case m.daemon.enabled && len(m.servers.Sources) > 0:
 		return cmdkit.UsageErrorf("--mcp-servers does not work with --daemon; pass it to repl serve instead")
 	}
-	c.Sandbox, err = c.SandboxFlags.BuildSandbox(m.flags)
+	if c.Sandbox, err = c.SandboxFlags.BuildSandbox(m.flags); err != nil {
+		return err
+	}
+	return m.scripts.ProtectFile(c.Sandbox)
+}
+
+// addNeeds adds what the file of --with-script asks for.
+func (m *mcpFlags) addNeeds(notices io.Writer) error {
+	if m.scripts.File != "" && m.runtime.Lang == "" {
+		return cmdkit.UsageErrorf("--with-script: add --lang python, the language of the file")
+	}
+	needs, err := m.scripts.ReadScripts(notices, "", m.runtime.IsPython())
+	m.packages = append(m.packages, needs.Packages...)
+	m.runtime.RequiresPython = needs.RequiresPython
 	return err
 }
 

@@ -207,6 +207,9 @@ func (c *daemonChoices) NewParams(lang, dir string, narrow func(*sandbox.Policy)
 		r := c.runtime
 		r.IsRemote, r.Dir = c.isRemote, p.Dir
 		p.Runtime = r.RuntimeInDaemon(l)
+		if l.Name == "python" {
+			p.RequiresPython = r.RequiresPython
+		}
 	}
 	return p, policy, nil
 }

@@ -2,6 +2,7 @@ package daemoncmd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
+	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
@@ -27,6 +29,9 @@ const stopTimeout = 30 * time.Second
 
 // answerTimeout bounds the wait for the answer to a control command.
 const answerTimeout = 5 * time.Second
+
+// metricsTimeout bounds the wait for metrics, for which the daemon inspects all its processes.
+const metricsTimeout = 30 * time.Second
 
 // unansweredError explains why a daemon did not answer.
 func unansweredError(err error) error {
@@ -45,9 +50,12 @@ func unansweredError(err error) error {
 func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.ParseArgs(args, "status|pause|resume|drain|stop")
+		words, err := r.ParseArgs(args, "status|health|metrics|pause|resume|drain|stop")
 		if err != nil {
 			return cmdkit.StatusUsage, err
+		}
+		if words[0] == "metrics" {
+			return printMetrics(s, r)
 		}
 		if err := r.ResolveTarget(); err != nil {
 			return cmdkit.StatusUsage, err
@@ -64,7 +72,7 @@ func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		defer daemonlink.CloseAndWait(conn)
 		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-		line, err := json.Marshal(map[string]string{"type": words[0]})
+		line, err := json.Marshal(map[string]string{"type": controlLine(words[0])})
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}
@@ -104,19 +112,71 @@ func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopTimeout)
 			}
 		}
-		switch {
-		case r.JSON:
-			return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, reply.Data)
-		case words[0] == "status":
-			var i daemonStatus
-			if err := json.Unmarshal(reply.Data, &i); err != nil {
-				return cmdkit.StatusFailed, err
-			}
-			_, err = io.WriteString(s.Out, i.summaryText(describeDaemon(&r.DaemonTarget, conn)))
-			return cmdkit.StatusDone, err
+		return printControlAnswer(s, r, conn, words[0], reply.Data)
+	}
+}
+
+// controlLine returns the type of the control line for a word of the command line.
+func controlLine(word string) string {
+	if word == "health" {
+		return "status"
+	}
+	return word
+}
+
+// printControlAnswer prints the answer to a control line, and returns the exit status.
+func printControlAnswer(s cmdkit.Streams, r *daemonlink.DaemonCommand, conn net.Conn, word string, data json.RawMessage) (int, error) {
+	if word != "status" && word != "health" {
+		if r.JSON {
+			return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, data)
 		}
 		return cmdkit.StatusDone, nil
 	}
+	var i daemonStatus
+	if err := json.Unmarshal(data, &i); err != nil {
+		return cmdkit.StatusFailed, err
+	}
+	status := cmdkit.StatusDone
+	if word == "health" && i.refusal() != "" {
+		status = cmdkit.StatusFailed
+	}
+	if r.JSON {
+		return status, cmdkit.PrintJSON(s.Out, data)
+	}
+	text := i.summaryText(describeDaemon(&r.DaemonTarget, conn))
+	if word == "health" {
+		text = cmp.Or(i.refusal(), "ok") + "\n"
+	}
+	_, err := io.WriteString(s.Out, text)
+	return status, err
+}
+
+// refusal returns why the daemon accepts no new work, or "".
+func (s daemonStatus) refusal() string {
+	switch {
+	case s.Draining:
+		return "draining"
+	case s.Paused:
+		return "paused"
+	}
+	return ""
+}
+
+// printMetrics prints the metrics of the daemon.
+func printMetrics(s cmdkit.Streams, r *daemonlink.DaemonCommand) (int, error) {
+	return r.RunWithClient(func(ctx context.Context, c *client.Client) (int, error) {
+		ctx, stop := context.WithTimeout(ctx, metricsTimeout)
+		defer stop()
+		text, err := c.Metrics(ctx)
+		if err != nil {
+			return cmdkit.StatusFailed, err
+		}
+		if r.JSON {
+			return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, protocol.Metrics{Text: text})
+		}
+		_, err = io.WriteString(s.Out, text)
+		return cmdkit.StatusDone, err
+	})
 }
 
 // describeDaemon returns the socket and host of the daemon of a connection.

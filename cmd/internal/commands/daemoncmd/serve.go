@@ -23,6 +23,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/cmd/internal/languages"
+	"github.com/turnstone-repl/turnstone/cmd/internal/metrics"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -38,6 +39,7 @@ type serveOptions struct {
 	memory                              cmdkit.ByteSize // for all sessions together, like the next two
 	processes, cpus                     int
 	quiet, detach                       bool
+	metrics                             metricsFlags
 	servers                             cmdflags.ToolServerFlags
 	warm                                warmPoolFlags
 }
@@ -56,7 +58,7 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	f.IntVar(&o.processes, "processes", 0, "`N` processes that all sessions may have together, counting threads")
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
-	cmdkit.AddFlagGroups(f, &o.servers, &o.warm)
+	cmdkit.AddFlagGroups(f, &o.servers, &o.warm, &o.metrics)
 	f.BoolVar(&o.detach, "detach", false, "run in the background, and outlive the terminal and the login")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
@@ -73,7 +75,7 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 		if o.maxSessions < 1 || o.maxSessions > daemon.MaxSessions {
 			return cmdkit.StatusUsage, cmdkit.UsageErrorf("--max-sessions %d: use 1 to %d", o.maxSessions, daemon.MaxSessions)
 		}
-		if err := o.servers.ResolveSources(); err != nil {
+		if err := errors.Join(o.metrics.validateAddress(), o.servers.ResolveSources()); err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		if err := o.warm.validatePool(o.maxSessions); err != nil {
@@ -197,10 +199,12 @@ func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l ne
 		return cmdkit.StatusUsage, err
 	}
 	defer set.Close()
-	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: o.stdio.recoverCommand(), MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
-		Logger: log, Grants: cmdflags.UserConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return cmdflags.GrantCommand(name, g) },
-	})
+	metricsListener, err := o.metrics.listen(ctx)
+	if err != nil {
+		return cmdkit.StatusFailed, err
+	}
+	counters := metrics.NewCounters()
+	sup, err := o.newSupervisor(l, log, counters, set.Functions())
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
@@ -216,15 +220,20 @@ func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l ne
 		WarmPools:          o.warm.poolSpecs(),
 		WarmMemory:         int64(o.memory) / 4,
 		StartStamp:         startStamp,
+		Counters:           counters,
 		Logger:             log,
 		Version:            cmdkit.ProgramVersion(),
 	})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
+	if metricsListener != nil && !o.quiet {
+		fmt.Fprintf(s.Err, "repl: metrics are at http://%s/metrics, for every program of this machine\n", metricsListener.Addr())
+	}
 	if !o.quiet {
 		fmt.Fprintf(s.Err, "repl: serving at %s; stop with Ctrl-C, or repl daemon stop\n", l.Addr())
 	}
+	defer serveMetrics(metricsListener, d, log)()
 	if err := d.Serve(ctx, l); err != nil {
 		return cmdkit.StatusFailed, err
 	}
@@ -232,6 +241,14 @@ func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l ne
 		return status, nil
 	}
 	return cmdkit.StatusDone, nil
+}
+
+// newSupervisor returns the supervisor of the daemon's sessions.
+func (o *serveOptions) newSupervisor(l net.Listener, log *slog.Logger, counters *metrics.Counters, functions []supervisor.Function) (*supervisor.Supervisor, error) {
+	return supervisor.New(&supervisor.Options{
+		Functions: functions, Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: o.stdio.recoverCommand(), MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
+		Logger: log, OnEvent: counters.CountEvent, Grants: cmdflags.UserConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return cmdflags.GrantCommand(name, g) },
+	})
 }
 
 // socketMover makes the daemon move its socket out of directories that a session is about to write.
@@ -313,11 +330,14 @@ func specFor(p protocol.CreateParams) (workers.Spec, error) {
 	if err != nil {
 		return workers.Spec{}, session.Errorf(session.KindInvalid, "with: %v", err)
 	}
+	if err := cmdflags.CheckRequiresPython(p.RequiresPython, l.Name); err != nil {
+		return workers.Spec{}, err
+	}
 	var env []string
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		env = append(env, name+"="+p.Env[name])
 	}
-	s := l.NewSpec(p.Runtime, c.Dir, languages.RuntimeSettings{Env: env})
+	s := l.NewSpec(p.Runtime, c.Dir, languages.RuntimeSettings{RequiresPython: p.RequiresPython, Env: env})
 	s.Term, s.Sandbox, s.Limits = p.Term, cmdflags.SandboxFromParams(p), cmdflags.LimitsFromClient(p.Limits)
 	return cmdflags.WithPreparation(l, s, names), errors.Join(s.Sandbox.Validate(), s.Limits.Validate())
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ type execFlags struct {
 	confinement cmdflags.SandboxFlags
 	limits      cmdflags.LimitFlags
 	packages    cmdflags.PackageList
+	scripts     cmdflags.ScriptFlags
 
 	custom   languages.UserWorker // the worker of --worker; the zero value without one
 	language languages.Language   // the zero value for a language that only the daemon knows
@@ -55,6 +57,7 @@ func (e *execFlags) AddFlags(f *flag.FlagSet) {
 	f.DurationVar(&e.idleTimeout, "session-idle-timeout", 0, "`DURATION` close a session that exec creates after this time without use; 0 means the daemon's setting")
 	cmdkit.AddFlagGroups(f, &e.confinement, &e.limits)
 	f.Var(&e.packages, "with", cmdkit.WithUsage)
+	e.scripts.AddFlags(f)
 	e.daemon.Log.AddFlags(f)
 }
 
@@ -64,17 +67,20 @@ func NewExecCommand(f *flag.FlagSet) cmdkit.Action {
 	var o execFlags
 	o.AddFlags(f)
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := o.daemon.ParseArgs(args, "SESSION")
+		words, err := o.daemon.ParseArgs(args, "SESSION", "[FILE]")
+		if err == nil && words[1] != "" && cmdkit.IsFlagSet(f, "e") {
+			err = cmdkit.UsageErrorf("use either -e or the file %q, not both", words[1])
+		}
 		if err == nil {
-			err = o.resolveFlags()
+			err = o.resolveFlags(s.Err, words[1])
 		}
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
 		if !cmdkit.IsFlagSet(f, "e") {
-			text, err := languages.ReadInput(s.In)
+			text, err := readCode(s, words[1])
 			if err != nil {
-				return cmdkit.StatusFailed, fmt.Errorf("cannot read the code from standard input: %w", err)
+				return cmdkit.StatusFailed, err
 			}
 			o.code = append(o.code, text)
 		}
@@ -87,8 +93,27 @@ func NewExecCommand(f *flag.FlagSet) cmdkit.Action {
 	}
 }
 
-// resolveFlags checks the flags and determines the language and the sandbox.
-func (e *execFlags) resolveFlags() (err error) {
+// readCode reads the code from a file, or from standard input if the path is "".
+func readCode(s cmdkit.Streams, path string) (string, error) {
+	from, what := io.Reader(s.In), "standard input"
+	if path != "" {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		from, what = f, path
+	}
+	text, err := languages.ReadInput(from)
+	if err != nil {
+		err = fmt.Errorf("cannot read the code from %s: %w", what, err)
+	}
+	return strings.TrimPrefix(text, "\ufeff"), err
+}
+
+// resolveFlags checks the flags and the file, if there is one, and determines the language and the
+// sandbox.
+func (e *execFlags) resolveFlags(notices io.Writer, file string) (err error) {
 	if e.wait < 0 || e.wait > 24*time.Hour {
 		return cmdkit.UsageErrorf("--wait %s: use 0 to 24h", e.wait)
 	}
@@ -117,7 +142,32 @@ func (e *execFlags) resolveFlags() (err error) {
 	if err := e.runtime.ResolvePaths(); err != nil {
 		return err
 	}
-	e.sandbox, err = e.confinement.BuildSandbox(e.daemon.Flags)
+	if e.sandbox, err = e.confinement.BuildSandbox(e.daemon.Flags); err != nil {
+		return err
+	}
+	return e.addNeeds(notices, file)
+}
+
+// addNeeds adds what the files of the command line ask for.
+func (e *execFlags) addNeeds(notices io.Writer, file string) error {
+	if file != "" {
+		if _, err := os.Stat(file); err != nil {
+			return cmdkit.UsageErrorf("cannot read the code: %v", err)
+		}
+	}
+	chosen := e.runtime
+	chosen.Lang, chosen.Worker = e.lang, e.worker
+	if chosen.HasNoLanguage() && file != "" {
+		e.lang = languages.OfFile(file)
+		e.language, _ = languages.Find(e.lang)
+		chosen.Lang = e.lang
+	}
+	needs, err := e.scripts.ReadScripts(notices, file, chosen.IsPython())
+	if err == nil {
+		err = needs.CheckConfined(file, e.sandbox.Confines())
+	}
+	e.packages = append(e.packages, needs.Packages...)
+	e.runtime.RequiresPython = needs.RequiresPython
 	return err
 }
 
@@ -132,9 +182,16 @@ func (e *execFlags) run(ctx context.Context, s cmdkit.Streams, conn *client.Clie
 			}
 		}
 	}
+	if e.runtime.RequiresPython != "" { // otherwise the error would be about an interpreter for a new session
+		if now, err := conn.GetSession(ctx, name); err == nil {
+			if err := cmdflags.RequireVersion(e.runtime.RequiresPython, now); err != nil {
+				return cmdkit.StatusFailed, err
+			}
+		}
+	}
 	var reply session.Reply
 	err := session.ErrClosed
-	if len(e.packages) == 0 { // an existing session must have them
+	if len(e.packages) == 0 && e.runtime.RequiresPython == "" { // an existing session must have them
 		reply, err = conn.StartTurn(ctx, start)
 	}
 	if session.KindOf(err) == session.KindClosed {
@@ -163,7 +220,7 @@ func (e *execFlags) createParams(name string) (p protocol.CreateParams, err erro
 	}
 	p = protocol.CreateParams{
 		Name: name, Language: cmp.Or(e.custom.Name, e.lang), Command: e.custom.Command, Runtime: e.runtime.RuntimeInDaemon(e.language),
-		Dir: cmp.Or(e.runtime.Dir, e.daemon.RemoteDir), Term: e.runtime.Term, Packages: e.packages, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
+		Dir: cmp.Or(e.runtime.Dir, e.daemon.RemoteDir), Term: e.runtime.Term, Packages: e.packages, RequiresPython: e.runtime.RequiresPython, SessionIdleTimeoutMS: e.idleTimeout.Milliseconds(), Limits: e.limits.ClientLimits(),
 	}
 	cmdflags.SetSandboxParams(e.sandbox, &p)
 	if !e.runtime.IsRemote {

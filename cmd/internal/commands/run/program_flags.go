@@ -80,6 +80,14 @@ func (p *programFlags) namedFile() (name string, ok bool) {
 	return p.fileArgs[0], true
 }
 
+// scriptFile returns the file that the command line names and that may have a block "script", or "".
+func (p *programFlags) scriptFile() string {
+	if !p.isFile() {
+		return ""
+	}
+	return p.fileArgs[0]
+}
+
 // isFile reports whether the program is a file.
 func (p *programFlags) isFile() bool {
 	return p.hasProgram && !p.hasE && !p.hasC && p.fileArgs[0] != languages.StandardInput

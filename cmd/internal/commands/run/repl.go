@@ -28,6 +28,8 @@ func NewReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 	g.AddFlags(f)
 	var with cmdflags.PackageList
 	f.Var(&with, "with", cmdkit.WithUsage)
+	var scripts cmdflags.ScriptFlags
+	scripts.AddFlags(f)
 	var servers cmdflags.ToolServerFlags
 	servers.AddFlags(f)
 	var terminal cmdflags.TerminalFlags
@@ -72,11 +74,19 @@ func NewReplCommand(f *flag.FlagSet, nearestCommand func(name string) string) cm
 		if g.isFile() && c.HasNoLanguage() {
 			c.Lang = languages.OfFile(g.fileArgs[0])
 		}
+		needs, err := scripts.ReadScripts(s.Err, g.scriptFile(), c.IsPython())
+		if err == nil {
+			err = needs.CheckConfined(g.scriptFile(), c.Sandbox.Confines())
+		}
+		if err != nil {
+			return cmdkit.StatusUsage, err
+		}
+		c.RequiresPython = needs.RequiresPython
 		lang, spec, err := c.ResolveRuntime()
 		if err != nil {
 			return cmdkit.StatusFailed, err
 		}
-		names, err := with.CanonicalNames([]languages.Language{lang})
+		names, err := append(with, needs.Packages...).CanonicalNames([]languages.Language{lang})
 		if err != nil {
 			return cmdkit.StatusUsage, err
 		}
