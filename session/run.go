@@ -16,7 +16,7 @@ const (
 	DefaultGrace = 5 * time.Second
 )
 
-// RunOptions say how [Run] runs code. The zero value sets no time limit, collects up to
+// RunOptions hold the time limit, the bounds and the functions of one [Run]. The zero value sets no time limit, collects up to
 // DefaultRunBytes, and refuses code while the session is busy.
 //
 // The writers and functions are called one at a time, in the goroutine that called Run. While one of
@@ -37,7 +37,7 @@ type RunOptions struct {
 	// each. LeftOut counts the rest. 0 means DefaultRunBytes.
 	MaxText int
 
-	// Queue waits while the session is busy, in the order of arrival; see [TurnQueue]. Without it,
+	// Queue waits while the session is busy, in the order of arrival; see [TurnQueuer]. Without it,
 	// Run refuses the code with ErrBusy or ErrWaiting.
 	Queue bool
 
@@ -111,9 +111,9 @@ func Run(ctx context.Context, s Session, code string, opts *RunOptions) (*Result
 	return r.run(ctx, code)
 }
 
-// A TurnQueue is a Session in which inputs can wait for their turn. supervisor.Session and
+// A TurnQueuer is a Session in which inputs can wait for their turn. supervisor.Session and
 // client.Session are.
-type TurnQueue interface {
+type TurnQueuer interface {
 	// SubmitQueued is like Session.Submit, but waits while the session is busy or asks for input.
 	// Inputs that wait are started in the order of their arrival, over all callers. No other input
 	// is accepted before them: Submit is refused with ErrBusy while one waits.
@@ -124,7 +124,7 @@ type TurnQueue interface {
 	SubmitQueued(ctx context.Context, code string) (turn uint64, err error)
 }
 
-// MaxQueuedInputs bounds the inputs that wait in one session; see TurnQueue.
+// MaxQueuedInputs bounds the inputs that wait in one session; see TurnQueuer.
 const MaxQueuedInputs = 64
 
 // newTurn prepares the start of the turn of a Run.
@@ -132,7 +132,7 @@ func newTurn(s Session, code string, queue bool) (PendingTurn, error) {
 	if !queue {
 		return StartTurn(s, code, nil), nil
 	}
-	q, ok := s.(TurnQueue)
+	q, ok := s.(TurnQueuer)
 	if !ok {
 		return nil, Errorf(KindUnsupported, "session %q has no queue", s.Name())
 	}

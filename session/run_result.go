@@ -36,7 +36,7 @@ type Result struct {
 	LeftOut  LeftOut       // what the Result lacks
 }
 
-// LeftOut counts what a Result lacks. The zero value means that it is complete.
+// LeftOut holds the sizes of the parts that a Result lacks. The zero value means that it is complete.
 type LeftOut struct {
 	TextBytes    int64 // bytes of text, of the value and of the traceback that were beyond RunOptions.MaxText, or that the session dropped
 	Displays     int   // displays that lack data or are missing

@@ -90,6 +90,9 @@ func (r *codeRun) start(ctx context.Context, code string) (Reply, error) {
 		wait = WaitOptions{Poll: true}
 	}
 	reply, err := pending.Wait(starting, &wait)
+	if KindOf(err) == KindUnreachable && !wait.Poll { // an outage may be longer than the first wait
+		reply, err = pending.Wait(starting, &WaitOptions{Poll: true})
+	}
 	r.turn = pending.Turn()
 	switch {
 	case r.turn == 0 && err == nil:

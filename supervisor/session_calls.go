@@ -34,6 +34,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		Dir:              s.spec.Dir,
 		Limits:           s.spec.Limits.String(),
 		LastSeq:          s.log.LastSeq(),
+		QueuedInputs:     len(s.queue),
 
 		Continuation: s.m.continuationPrompt,
 	}

@@ -25,14 +25,14 @@ type QueuedInput struct {
 	MayExit bool // as in Session.SubmitMayExit
 }
 
-var _, _ session.TurnQueue = (*Session)(nil), authoredSession{}
+var _, _ session.TurnQueuer = (*Session)(nil), authoredSession{}
 
-// SubmitQueued implements session.TurnQueue.
+// SubmitQueued implements session.TurnQueuer.
 func (s *Session) SubmitQueued(ctx context.Context, code string) (uint64, error) {
 	return s.logCall("submit", "")(s.submitQueued(ctx, code, QueuedInput{}))
 }
 
-// SubmitQueued implements session.TurnQueue.
+// SubmitQueued implements session.TurnQueuer.
 func (a authoredSession) SubmitQueued(ctx context.Context, code string) (uint64, error) {
 	return a.logCall("submit", a.author)(a.submitQueued(ctx, code, QueuedInput{Author: a.author}))
 }
@@ -61,7 +61,7 @@ func isBusy(err error) bool {
 	return errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrWaiting)
 }
 
-// JoinQueue returns the last place in the queue; see session.TurnQueue. An error is of
+// JoinQueue returns the last place in the queue; see session.TurnQueuer. An error is of
 // session.KindQueueFull if session.MaxQueuedInputs inputs wait already. The caller must call Leave.
 func (s *Session) JoinQueue() (*QueuePlace, error) {
 	s.mu.Lock()

@@ -233,8 +233,8 @@ func testRunTimeout(t *testing.T, s session.Session) {
 
 func testRunContext(t *testing.T, s session.Session) {
 	ctx, cancel := context.WithCancel(withTimeout(t))
-	r, err := session.Run(ctx, s, "print begun\nsleep", &session.RunOptions{Stdout: writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })})
-	if !errors.Is(err, context.Canceled) || r == nil || r.Outcome != timeline.OutcomeInterrupted || r.TimedOut || !strings.HasPrefix(r.Text, "begun\n") {
+	r, err := session.Run(ctx, s, "print ready\nsleep", &session.RunOptions{Stdout: writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })})
+	if !errors.Is(err, context.Canceled) || r == nil || r.Outcome != timeline.OutcomeInterrupted || r.TimedOut || !strings.HasPrefix(r.Text, "ready\n") {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	wantFree(t, s)
@@ -290,8 +290,8 @@ func testRunCallerFails(t *testing.T, s session.Session) {
 		t.Errorf("an answer: got %+v, %v", r, err)
 	}
 	writes := 0
-	r, err = session.Run(withTimeout(t), s, "print begun\nsleep", &session.RunOptions{Stdout: writerFunc(func([]byte) (int, error) { writes++; return 0, broken })})
-	if !errors.Is(err, broken) || r == nil || r.Outcome != timeline.OutcomeInterrupted || !strings.HasPrefix(r.Text, "begun\n") || writes != 1 {
+	r, err = session.Run(withTimeout(t), s, "print ready\nsleep", &session.RunOptions{Stdout: writerFunc(func([]byte) (int, error) { writes++; return 0, broken })})
+	if !errors.Is(err, broken) || r == nil || r.Outcome != timeline.OutcomeInterrupted || !strings.HasPrefix(r.Text, "ready\n") || writes != 1 {
 		t.Errorf("a writer: got %+v, %v after %d writes", r, err, writes)
 	}
 	wantFree(t, s)
@@ -304,8 +304,8 @@ func testRunPanics(t *testing.T, s session.Session) {
 			t.Errorf("got panic %v", p)
 		}
 	}()
-	r, err := session.Run(withTimeout(t), s, "print begun\nsleep", &session.RunOptions{OnEvent: func(e timeline.Event) {
-		if hasText("begun")(e) {
+	r, err := session.Run(withTimeout(t), s, "print ready\nsleep", &session.RunOptions{OnEvent: func(e timeline.Event) {
+		if hasText("ready")(e) {
 			panic("callback")
 		}
 	}})
@@ -316,8 +316,8 @@ func testRunBlockedCaller(t *testing.T, s session.Session) {
 	blocked, release := make(chan struct{}), make(chan struct{})
 	ended := make(chan *session.Result, 1)
 	go func() {
-		r, err := session.Run(withTimeout(t), s, "print begun\nsleep", &session.RunOptions{Timeout: 200 * time.Millisecond, Grace: time.Second, OnEvent: func(e timeline.Event) {
-			if hasText("begun")(e) {
+		r, err := session.Run(withTimeout(t), s, "print ready\nsleep", &session.RunOptions{Timeout: 200 * time.Millisecond, Grace: time.Second, OnEvent: func(e timeline.Event) {
+			if hasText("ready")(e) {
 				close(blocked)
 				<-release
 			}
@@ -333,7 +333,7 @@ func testRunBlockedCaller(t *testing.T, s session.Session) {
 	}
 	wantFree(t, s) // by another call, while this one is blocked
 	close(release)
-	if r := <-ended; r == nil || !r.TimedOut || !strings.HasPrefix(r.Text, "begun\n") || r.Outcome != timeline.OutcomeInterrupted {
+	if r := <-ended; r == nil || !r.TimedOut || !strings.HasPrefix(r.Text, "ready\n") || r.Outcome != timeline.OutcomeInterrupted {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -379,7 +379,7 @@ func testRunEndedFromOutside(t *testing.T, s session.Session) {
 		by   func(context.Context) error
 	}{{"reset", s.Reset}, {"closed", s.Close}} {
 		ended := make(chan error, 1)
-		r, err := session.Run(withTimeout(t), s, "print begun\nsleep", &session.RunOptions{Stdout: writerFunc(func(b []byte) (int, error) {
+		r, err := session.Run(withTimeout(t), s, "print ready\nsleep", &session.RunOptions{Stdout: writerFunc(func(b []byte) (int, error) {
 			go func() { ended <- end.by(withTimeout(t)) }()
 			return len(b), nil
 		})})

@@ -197,6 +197,18 @@ func (s retryingSession) As(author string) session.Session {
 	return retryingSession{s.Session.As(author)}
 }
 
+func (s retryingSession) SubmitQueued(ctx context.Context, code string) (uint64, error) {
+	return s.Session.(session.TurnQueuer).SubmitQueued(ctx, code)
+}
+
+func (s retryingSession) StartTurn(code string, onStart func(uint64)) session.PendingTurn {
+	return s.Session.(session.TurnStarter).StartTurn(code, onStart)
+}
+
+func (s retryingSession) StartAnswer(request timeline.Seq, in session.Input, onStart func(uint64)) session.PendingTurn {
+	return s.Session.(session.TurnStarter).StartAnswer(request, in, onStart)
+}
+
 func (s retryingSession) Wait(ctx context.Context, turn uint64, o *session.WaitOptions) (session.Reply, error) {
 	for {
 		r, err := s.Session.Wait(ctx, turn, o)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -272,30 +271,6 @@ func (d *Daemon) startTurn(ctx context.Context, c *clientState, p protocol.Start
 		return turnHandle{}, err
 	}
 	return newTurnHandle(e, turn), nil
-}
-
-// startQueued submits the input of a call once the inputs before it are over. The write lock is
-// checked only then, and not held while the input waits, because the turn before may need an answer.
-func (d *Daemon) startQueued(ctx context.Context, e *openSession, c *clientState, p protocol.StartParams) (uint64, error) {
-	place, err := e.session.JoinQueue()
-	if err != nil {
-		return 0, err
-	}
-	defer place.Leave()
-	for {
-		if err := place.Wait(ctx); err != nil {
-			return 0, err
-		}
-		if err := d.checkAdmission(); err != nil {
-			return 0, err
-		}
-		turn, err := d.startWithLock(ctx, e, c, p.WriteLock, p.Author, func() (uint64, error) {
-			return place.Submit(ctx, p.Input, supervisor.QueuedInput{Author: p.Author, Silent: p.Silent, MayExit: p.MayExit})
-		})
-		if kind := session.KindOf(err); kind != session.KindBusy && kind != session.KindWaiting {
-			return turn, err
-		}
-	}
 }
 
 func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p protocol.InputParams) (session.Reply, error) {
