@@ -52,6 +52,7 @@ func (r *codeRun) run(ctx context.Context, code string) (*Result, error) {
 		r.timer.Stop()
 	}
 	reason, interrupted := r.finish()
+	interrupted = interrupted || r.result.Outcome == timeline.OutcomeInterrupted // the answer to the interrupt may be lost
 	r.complete(r.turn, interrupted && reason == errTimedOut)
 	switch {
 	case err != nil && context.Cause(r.reading) == errStillRunning:

@@ -144,7 +144,7 @@ func testDisplays(t *testing.T, s session.Session) {
 		return map[string][]byte{"text/plain": []byte(text), "text/html": []byte("<b>" + text + "</b>")}
 	}
 	want := []timeline.Body{
-		timeline.Text{Data: []byte("42\r\n"), Kind: timeline.TextResult},
+		timeline.Text{Data: []byte("42\r\n"), Kind: timeline.TextResult, Begins: true},
 		timeline.Display{Data: bundle("42"), Result: true},
 		timeline.Display{Data: bundle("10%"), ID: "bar"},
 		timeline.Display{Data: bundle("20%"), ID: "bar", Update: true},

@@ -170,7 +170,7 @@ func TestCut(t *testing.T) {
 				defer close(cutting)
 				again := time.NewTicker(20 * time.Millisecond)
 				defer again.Stop()
-				for w.CutCount() < 10 { // after that, even the longest line is transferred
+				for w.CutCount() < 8 { // a call that waits all the time may lose no more; after that, even the longest line is transferred
 					select {
 					case <-again.C:
 						w.CutAgain(rand.IntN(1 << rand.IntN(20)))
