@@ -38,7 +38,7 @@ type Session struct {
 var (
 	_ session.Session     = (*Session)(nil)
 	_ session.TurnStarter = (*Session)(nil)
-	_ session.TurnQueuer   = (*Session)(nil)
+	_ session.TurnQueuer  = (*Session)(nil)
 )
 
 // callSession calls a method for its result, and explains the error of a call that took too long.
