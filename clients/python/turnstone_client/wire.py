@@ -247,6 +247,7 @@ class Event(_Event, total=False):
     silent: bool
     line: int
     stream: str  # "stderr"; empty means stdout
+    begins: bool  # of text: an echo begins here
     text: str  # of text, input_line
     data: Any  # of a display, and of text that is not UTF-8
     meta: Any
@@ -833,6 +834,7 @@ class Session(_Session, total=False):
     preparation_error: str  # why the preparation failed
     packages: List[str]  # packages that were requested for it
     input_request: "InputRequest"  # set when State is StateWaiting
+    queued_inputs: int  # how many wait for their turn; see TurnQueuer
     listener: "Listener"  # a program that would read keys now; nil if none is seen
     prompt: str
     pid: int  # of the worker; 0 when there is none
@@ -903,6 +905,7 @@ class StartParams(_StartParams, total=False):
     after: int
     read_cursor: int  # how far Author had read before, as in ReadCursorParams
     continues: bool  # cancelling the call ends the wait, not the turn
+    queue: bool  # wait while the session is busy; see session.TurnQueuer
     request: str
     traceparent: str  # the span of the caller, as a traceparent of the W3C; see session.WithTraceParent
 

@@ -206,6 +206,8 @@ export interface Event {
   type: string;
   /** "stderr"; empty means stdout */
   stream?: string;
+  /** of text: an echo begins here */
+  begins?: boolean;
   /** of text, input_line */
   text?: string;
   /** of a display, and of text that is not UTF-8 */
@@ -723,6 +725,8 @@ export interface Session {
   turn: number;
   /** set when State is StateWaiting */
   input_request?: InputRequest;
+  /** how many wait for their turn; see TurnQueuer */
+  queued_inputs?: number;
   /** a program that would read keys now; nil if none is seen */
   listener?: Listener;
   prompt?: string;
@@ -806,6 +810,8 @@ export interface StartParams {
   read_cursor?: number;
   /** cancelling the call ends the wait, not the turn */
   continues?: boolean;
+  /** wait while the session is busy; see session.TurnQueuer */
+  queue?: boolean;
   request?: string;
   /** the span of the caller, as a traceparent of the W3C; see session.WithTraceParent */
   traceparent?: string;
