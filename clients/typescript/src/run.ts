@@ -183,9 +183,9 @@ export class Run {
       const isMine = event.turn === result.turn && !event.between_turns;
       if (event.type === "gap") this.gapBytes += event.bytes ?? 0;
       else if (isMine) this.countGap(event);
-      if (isMine || event.between_turns || event.turn === 0) builder.note(event, session.reportedEnd);
       if (isMine && (await this.take(event))) return builder.fill(result);
       if ((!isMine || event.type === "gap") && (await this.isOverWithoutEnd(event, follower))) return builder.fill(result);
+      if (isMine || event.between_turns || event.turn === 0) builder.note(event, session.reportedEnd);
     }
   }
 
@@ -202,9 +202,9 @@ export class Run {
     const isLater = event.turn > result.turn;
     if (!isLater && event.type !== "gap" && (this.hasStarted || event.type !== "worker_exited")) return false;
     const reply = await session.call("turn/wait", { session: session.name, turn: result.turn, after: follower.after, wait_ms: 0 });
-    if (!reply.outcome || (!isLater && (await session.read({ after: follower.after, turn: result.turn, limit: 1 })).events.length > 0)) return false;
+    if (!reply.outcome || (!isLater && (await hasEvents(session, result.turn, follower.after)))) return false;
     this.builder.leftOut += this.gapBytes;
-    const reason = event.type === "worker_exited" ? reasonOf(event) : "";
+    const reason = event.type === "worker_exited" ? (event.never_ready ? "it did not start: " : "") + reasonOf(event) : "";
     if (event.type === "worker_exited") session.reportedEnd = event.generation ?? 0;
     this.takeEnd({ type: "turn_ended", seq: follower.after, turn: result.turn, outcome: reply.outcome, message: reason, elapsed_ms: reply.elapsed_ms ?? 0 });
     return true;
@@ -393,7 +393,7 @@ class ResultBuilder {
     if (event.type === "notice" || event.type === "limit") this.addNotice(event.message ?? "");
     else if (event.type === "access_denied") this.addNotice(`${event.call ? "not allowed" : "the sandbox refused"}: ${words(event.op, event.path, event.host, event.call, event.detail)}${event.hint ? `; the user can allow it with: ${event.hint}` : ""}`);
     else if (event.type === "access_granted") this.addNotice(`${event.author || "the user"} allowed: ${words(event.read && "read " + event.read, event.write && "write " + event.write, event.host && "connect " + event.host, event.call && "call " + event.call)}`);
-    else if (event.type === "worker_exited" && event.generation !== reported && !event.clean) this.addNotice(`the worker had ended, and its variables are lost: ${reasonOf(event)}`);
+    else if (event.type === "worker_exited" && event.generation !== reported && !event.clean) this.addNotice(`${event.never_ready ? "the worker did not start" : "the worker had ended, and its variables are lost"}: ${reasonOf(event)}`);
   }
 
   addNotice(notice: string): void {
@@ -411,6 +411,16 @@ class ResultBuilder {
     result.notices = this.notices;
     result.leftOut = this.leftOut;
     result.leftOutDisplays = this.leftOutDisplays;
+  }
+}
+
+/** Reports whether a turn has events after a cursor. */
+async function hasEvents(session: Session, turn: number, after: number): Promise<boolean> {
+  try {
+    return (await session.read({ after, turn, limit: 1 })).events.length > 0;
+  } catch (error) {
+    if (hasKind(error, "stale")) return false; // it has none at all
+    throw error;
   }
 }
 

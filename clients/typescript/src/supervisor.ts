@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import type { Socket } from "node:net";
 import { StringDecoder } from "node:string_decoder";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Transport } from "./connection.ts";
 import { TurnstoneError } from "./error.ts";
 import { findProgram } from "./program.ts";
@@ -10,6 +11,7 @@ import type { Dialer } from "./socket.ts";
 // Bounds, in milliseconds and characters.
 const startTimeout = 30_000;
 const endTimeout = 12_000; // the supervisor takes at most 10 s to end its sessions
+const exitTimeout = 1_000; // from the end of its standard output to its exit
 const errorTextTimeout = 200; // for the rest of standard error, once the supervisor has ended
 const maxErrorText = 4096;
 
@@ -19,6 +21,7 @@ export class PrivateDialer implements Dialer {
   readonly timeout = startTimeout;
   private readonly repl: string | undefined;
   private started = false;
+  private closed: Promise<void> | undefined; // settles when it has ended
   private ending = ""; // how it ended
   private errors = ""; // the end of its standard error
 
@@ -31,6 +34,7 @@ export class PrivateDialer implements Dialer {
   }
 
   async dial(): Promise<Transport> {
+    if (this.started) await Promise.race([this.closed, pause(exitTimeout, undefined, { ref: false })]); // how it ended is known soon
     if (this.started) throw new TurnstoneError("lost", `${this.fault() || `${this.address} ended`}; its sessions are gone with it: open a new one`);
     this.started = true;
     const program = findProgram(this.repl);
@@ -55,9 +59,10 @@ export class PrivateDialer implements Dialer {
     stderr.unref();
     child.on("exit", (code, signal) => {
       this.ending ||= `${this.address} has ended: ${signal ? `killed by ${signal}` : `exit status ${code}`}`;
-      setTimeout(settle, errorTextTimeout); // another process may keep standard error open
+      const timer = setTimeout(settle, errorTextTimeout); // another process may keep standard error open
+      child.on("close", () => (clearTimeout(timer), settle()));
     });
-    child.on("close", () => settle());
+    this.closed = closed;
     const keepAlive = (on: boolean): void => {
       for (const handle of [child, stdin, stdout]) on ? handle.ref() : handle.unref();
     };

@@ -107,7 +107,7 @@ sessionTest("a timeout interrupts, and then the session is free", async (session
 });
 
 sessionTest("code that swallows an interrupt is interrupted harder, and then given up or reset", async (session) => {
-  let r = await session.run("import time\nwhile True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass", { timeoutMs: 100, graceMs: 300 });
+  let r = await session.run("import time\nwhile True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass", { timeoutMs: 100, graceMs: 1500 });
   assert.deepEqual([r.timedOut, r.outcome], [true, "interrupted"]);
   const deaf = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nx = 1\nwhile True:\n  try: time.sleep(60)\n  except BaseException: pass";
   await assert.rejects(session.run(deaf, { timeoutMs: 100, graceMs: 100 }), { kind: "still_running" });
@@ -224,11 +224,12 @@ sessionTest("a reset or close from elsewhere ends a run", async (session) => {
 });
 
 clientTest("a session whose interpreter does not start reports it", async (client) => {
-  const session = await client.create({ language: "python", runtime: "/bin/false" }).catch((error) => error);
-  if (session instanceof TurnstoneError) return; // refused at once
-  const r = await session.run("1").catch((error) => error);
-  if (r instanceof TurnstoneError) assert.equal(r.kind, "start_failed");
-  else assert.ok(r.error.ended && r.error.message !== "", JSON.stringify(r));
+  const session = await client.create({ language: "python", runtime: "/bin/false" });
+  for (let i = 0; i < 3; i++) {
+    const r = await session.run("1");
+    assert.deepEqual([r.outcome, r.error.name, r.error.message, r.error.ended], ["ended", "WorkerEnded", "it did not start: exit status 1", true]);
+    assert.ok(r.notices.length <= 1, "the same is said twice");
+  }
 });
 
 clientTest("another client's turn is refused, and its output is in no result", async (client) => {
@@ -249,8 +250,8 @@ clientTest("another client's turn is refused, and its output is in no result", a
 
 sessionTest("thousands of runs need no more memory", async (session) => {
   globalThis.gc ??= (await import("node:v8")).setFlagsFromString("--expose-gc") ?? (await import("node:vm")).runInNewContext("gc");
-  const measure = () => (globalThis.gc(), process.memoryUsage().heapUsed);
-  for (let i = 0; i < 500; i++) await session.run("1 + 1");
+  const measure = () => (globalThis.gc(), globalThis.gc(), process.memoryUsage().heapUsed);
+  for (let i = 0; i < 1000; i++) await session.run("1 + 1");
   const before = measure();
   for (let i = 0; i < 2000; i++) assert.equal((await session.run("print(1); 1 + 1", { onText: () => {}, timeoutMs: 10_000, signal: new AbortController().signal })).value, "2");
   const grown = measure() - before;
