@@ -153,7 +153,7 @@ export class Run {
     try {
       return (await session.call("turn/start", params)).turn; // the same request tells whether the turn has started after all
     } catch (error) {
-      throw hasKind(error, "cancelled") ? signal.reason : error;
+      throw hasKind(error, "unreachable", "outcome_unknown", "lost", "no_session") ? error : signal.reason; // any other refusal says that it has not
     }
   }
 
