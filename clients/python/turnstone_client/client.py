@@ -58,14 +58,14 @@ def text(events: Iterable[wire.Event], *, missing: Optional[str] = None) -> str:
             stream = event.get("stream", "stdout")
             data = event["text"].encode() if "text" in event else base64.b64decode(event.get("data", ""))
             parts.append(decoders.setdefault(stream, codecs.getincrementaldecoder("utf-8")("replace")).decode(data))
-        elif event["type"] == "gap" or event["type"] == "omitted" and event.get("bytes"):
+        elif event["type"] == "gap" or (event["type"] == "omitted" and event.get("bytes")):
             if missing is None:
                 raise TurnstoneError("incomplete", _what_is_missing(event))
             parts.append(missing)
     return "".join(parts + [decoder.decode(b"", True) for decoder in decoders.values()])
 
 
-def _what_is_missing(event: wire.Event) -> str:
+def _what_is_missing(event: Union[wire.GapEvent, wire.OmittedEvent]) -> str:
     which = "%d bytes of output, in the events %d to %d" % (event.get("bytes", 0), event.get("from", 0), event.get("to", 0))
     if event["type"] == "gap":
         return which + ", were dropped by the session; call text() with missing= to insert another text instead"
@@ -259,16 +259,15 @@ class Client:
             return
         params = message.get("params") or {}
         if method == "notifications/progress":
-            number = params.get("progressToken")
+            number = params.get("progressToken", 0)
             report = self._progress.get(number)
             if report is None:
                 return
             try:
                 report(params.get("progress", 0), params.get("message", ""))
             except Exception as error:  # of the caller's function
-                _, answer = self._calls.get(number, ("", None))
-                if answer is not None and not answer.done():
-                    answer.set_exception(error)
+                if number in self._calls and not self._calls[number][1].done():
+                    self._calls[number][1].set_exception(error)
         elif method.startswith("stream/") and params["subscription"] in self._streams:
             self._streams[params["subscription"]].put((method, params), size + MESSAGE_OVERHEAD)
 
@@ -405,43 +404,48 @@ class Session:
     async def _complement(self, reply: wire.Reply) -> wire.Reply:
         """Add the omitted output to a reply, unless it is too large."""
         events = reply["events"]
-        size = sum(event.get("bytes", 0) for event in events if event["type"] == "omitted")
-        first = next((event for event in events if event["type"] == "omitted"), None)
+        omitted = [event for event in events if event["type"] == "omitted"]
+        size = sum(event.get("bytes", 0) for event in omitted)
+        first = omitted[0] if omitted else None
         if first is not None and size <= MAX_REPLY_BYTES:
-            after, last = first["from"] - 1, reply["next"]
+            after, last = first.get("from", 1) - 1, reply["next"]
             events = [event for event in events[: events.index(first)] if event["seq"] <= after]  # the last event may be incomplete
             while after < last:
                 page = await self.read(after=after, limit=MAX_PAGE_EVENTS, inline_bytes=MAX_PAGE_INLINE_BYTES)
                 if not page["events"]:
                     break
-                events.extend(event for event in page["events"] if event.get("from", event["seq"]) <= last)
+                events.extend(event for event in page["events"] if (event.get("from", event["seq"]) if event["type"] == "gap" else event["seq"]) <= last)
                 after = page["last"]
             reply["events"] = events
         for event in events:
+            if event["type"] != "display":
+                continue
             for mime, left in list(event.get("omitted", {}).items()):
                 size += left["bytes"]
                 if size <= MAX_REPLY_BYTES and left.get("digest"):
                     await self._add_omitted(event, mime, left)
         return reply
 
-    async def _add_omitted(self, event: wire.Event, mime: str, left: wire.Blob) -> None:
+    async def _add_omitted(self, event: wire.DisplayEvent, mime: str, left: wire.Blob) -> None:
         """Add omitted data to a display. Data that the session has dropped stays omitted."""
         data = b""
         while len(data) < left["bytes"]:
             try:
-                piece = await self._call("blob/get", {"digest": left["digest"], "offset": len(data)})
+                piece = await self._call("blob/get", {"digest": left.get("digest"), "offset": len(data)})
             except TurnstoneError as error:
                 if error.kind != "no_blob":
                     raise
                 return
             data += base64.b64decode(piece["data"])
+        types = event.setdefault("data", {})
         try:
-            event.setdefault("data", {})[mime] = data.decode()
+            types[mime] = data.decode()
         except UnicodeDecodeError:
-            event["data"][mime] = {"base64": base64.b64encode(data).decode()}
-        del event["omitted"][mime]
-        if not event["omitted"]:
-            del event["omitted"]
+            types[mime] = {"base64": base64.b64encode(data).decode()}
+        rest = event.get("omitted", {})
+        del rest[mime]
+        if not rest:
+            event.pop("omitted", None)
 
     async def type(self, keys: str = "", *, bytes: bytes = b"", secret: bool = False) -> int:
         """Type keys for a program that the code has started at the terminal, and return the turn.
