@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, Optional, Set, Union
 
 from . import wire
 from .errors import TurnstoneError
@@ -61,7 +61,8 @@ class Run:
         self._late = False  # the time was over
         self._muted = False  # no further callbacks
         self._calling: "Optional[asyncio.Future[Any]]" = None  # the callback that runs
-        self._answering: "Optional[asyncio.Task[None]]" = None
+        self._asking: "Optional[asyncio.Task[None]]" = None  # the answer function
+        self._sending: "Set[asyncio.Task[None]]" = set()  # answers on their way
         self._fault: Optional[BaseException] = None  # of the answer function
         self._ends_of_file = 0
 
@@ -75,6 +76,10 @@ class Run:
         self._end_soon()
         if self._calling is not None:
             self._calling.cancel()
+
+    def is_calling(self, task: "Optional[asyncio.Task[Any]]") -> bool:
+        """Whether a task is a function of the caller, for whose end this run waits."""
+        return task is not None and task in (self._calling, self._asking)
 
     def _end_soon(self) -> None:
         if not self._wake.done():
@@ -125,10 +130,12 @@ class Run:
         await asyncio.wait([task, self._wake], return_when=asyncio.FIRST_COMPLETED)
 
     async def _abandon(self, folding: "asyncio.Task[None]") -> None:
-        for task in (folding, self._answering):
+        for task in (folding, self._asking):
             if task is not None and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
+        if self._sending:  # a call that is cancelled would interrupt a turn
+            await asyncio.wait(self._sending)
         _exception(folding)  # marks it as retrieved
 
     # ---- the turn
@@ -218,10 +225,10 @@ class Run:
             self._folder.is_interrupted = True
         elif kind == "input_requested":
             if event.get("kind") not in ("permission", "form"):
-                self._answering = asyncio.ensure_future(self._give_answer(event))
+                self._asking = asyncio.ensure_future(self._ask(event))
         elif kind == "input_request_ended":
-            if self._answering is not None:
-                self._answering.cancel()
+            if self._asking is not None:
+                self._asking.cancel()
         elif kind == "turn_ended":
             if event["outcome"] == "ended":
                 self.session._reported_end = event.get("generation", 0)
@@ -282,42 +289,48 @@ class Run:
         finally:
             self._calling = None
 
-    async def _give_answer(self, event: Any) -> None:
-        """Answer an input request, with an end of file if the caller has no answer."""
+    async def _ask(self, event: Any) -> None:
+        """Ask the caller's function for the answer to an input request. Without one the answer is an end of file."""
+        said: Any = None
         try:
-            said = await self._ask(event)
-            params: Dict[str, Any] = {"input_request": event["seq"], "input": said or "", **self.session._author()}
-            if said is None:
-                if event.get("polls"):
-                    return  # the program may go on by itself
-                self._ends_of_file += 1
-                if self._ends_of_file > MAX_ENDS_OF_FILE:
-                    self._result.notices.append("the code has asked for input %d times after the end of the input, and was interrupted" % MAX_ENDS_OF_FILE)
-                    self._end_soon()
-                    return
-                params["eof"] = True
-            elif not event.get("raw") and not said.endswith("\n"):
-                params["input"] += "\n"
+            if self.options.answer is not None and not self._muted:
+                request: Any = {"id": event["seq"], "prompt": "", **{name: event[name] for name in REQUEST_FIELDS if name in event}}
+                said = self.options.answer(request)
+                if inspect.isawaitable(said):
+                    said = await said
+            if said is not None and not isinstance(said, str):
+                raise TypeError("the answer is of type %s, not str or None" % type(said).__name__)
+        except Exception as error:
+            self._fail(error)
+            return
+        params: Dict[str, Any] = {"input_request": event["seq"], "input": said or "", **self.session._author()}
+        if said is None:
+            if event.get("polls"):
+                return  # the program may go on by itself
+            self._ends_of_file += 1
+            if self._ends_of_file > MAX_ENDS_OF_FILE:
+                self._result.notices.append("the code has asked for input %d times after the end of the input, and was interrupted" % MAX_ENDS_OF_FILE)
+                self._end_soon()
+                return
+            params["eof"] = True
+        elif not event.get("raw") and not said.endswith("\n"):
+            params["input"] += "\n"
+        sending = asyncio.ensure_future(self._send_answer(params))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def _send_answer(self, params: Dict[str, Any]) -> None:
+        try:
             await self.session._call("turn/input", params)
         except TurnstoneError as error:
-            if error.kind in ("stale", "no_session", "unreachable", "outcome_unknown"):
-                return  # another client was faster, or the events tell
-            self._fault = error
-            self._end_soon()
-        except Exception as error:  # of the answer function
-            self._fault = error
-            self._end_soon()
+            if error.kind not in ("stale", "no_session", "unreachable", "outcome_unknown"):  # another client was faster, or the events tell
+                self._fail(error)
+        except Exception as error:
+            self._fail(error)
 
-    async def _ask(self, event: Any) -> Optional[str]:
-        if self.options.answer is None or self._muted:
-            return None
-        request: Any = {"id": event["seq"], "prompt": "", **{name: event[name] for name in REQUEST_FIELDS if name in event}}
-        said: Any = self.options.answer(request)
-        if inspect.isawaitable(said):
-            said = await said
-        if said is not None and not isinstance(said, str):
-            raise TypeError("the answer is of type %s, not str or None" % type(said).__name__)
-        return said
+    def _fail(self, error: Exception) -> None:
+        self._fault = error
+        self._end_soon()
 
 
 def _exception(task: "asyncio.Task[Any]") -> Optional[BaseException]:

@@ -50,7 +50,7 @@ class AsyncSession:
         self._follower: Optional[Follower] = None
         self._reported_end = -1  # generation of a worker whose end is in a result
         self._order: Optional[asyncio.Lock] = None
-        self._running: "Optional[asyncio.Task[Result]]" = None
+        self._running: Optional[Run] = None
         self._process_id = os.getpid()
 
     @classmethod
@@ -148,7 +148,7 @@ class AsyncSession:
         """
         _checked(code)
         self._check_use()
-        if self._running is not None and self._running is asyncio.current_task():
+        if self._running is not None and self._running.is_calling(asyncio.current_task()):
             raise TurnstoneError("busy", "a function that run() calls cannot run code in the same session; use the result of run()")
         run = Run(self, code, Options(timeout, queue, on_text, on_stderr, on_display, answer, reset_stuck, grace, max_bytes))
         task = asyncio.ensure_future(self._run_in_order(run))
@@ -156,11 +156,10 @@ class AsyncSession:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             run.stop()
-            if self._running is not task:  # it waits for the calls before it
+            if self._running is not run:  # it waits for the calls before it
                 task.cancel()
+            task.add_done_callback(_retrieve)
             await asyncio.wait([task])  # a second cancel ends this wait; the task then goes on by itself
-            if not task.cancelled():
-                task.exception()
             raise
         return task.result()
 
@@ -170,7 +169,7 @@ class AsyncSession:
         async with self._order:
             if run.is_stopped:
                 raise Stop()
-            self._running = asyncio.current_task()  # type: ignore[assignment]
+            self._running = run
             try:
                 return await run.finish()
             finally:
@@ -379,6 +378,12 @@ class AsyncSession:
                 yield event
         finally:
             await follower.close()
+
+
+def _retrieve(task: "asyncio.Task[Any]") -> None:
+    """Mark the error of a task as retrieved, or asyncio would log it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _checked(code: str) -> str:
