@@ -59,7 +59,9 @@ class Connection:
                 await self._give_up(number, method, answer)
             raise
         except OSError as error:
-            raise LostConnection(str(error)) from None
+            self.lost = self.lost or str(error)  # the reader may not know it yet
+            self._writer.close()
+            raise LostConnection(self.lost) from None
         finally:
             if answer.done() and not answer.cancelled():
                 answer.exception()  # marks it as retrieved, or asyncio would log it

@@ -198,7 +198,12 @@ class Run:
         """Read the events until the turn is over, and build the result of them."""
         folder, turn = self._folder, self._result.turn
         while True:
-            event = await follower.next()
+            try:
+                event = await follower.next()
+            except TurnstoneError as error:
+                if error.kind not in ("unreachable", "no_session"):
+                    raise
+                raise TurnstoneError("outcome_unknown", "turn %d is lost: %s" % (turn, error), {"turn": turn}) from error
             if event is None:
                 raise TurnstoneError("no_session", "session %s was closed during turn %d" % (self.session.name, turn), {"turn": turn})
             kind = event["type"]
