@@ -392,12 +392,13 @@ class ClientTest(unittest.TestCase):
     async def test_a_call_to_a_daemon_that_has_exited_fails_with_a_clear_error(self, client, daemon):
         session = await client.create()
         running = asyncio.ensure_future(session.run("import time; time.sleep(600)"))
-        await asyncio.sleep(0)
+        while (await session.info())["state"] != "running":
+            await asyncio.sleep(0.01)
         daemon.process.kill()
-        for call in (running, client.info()):
+        for call, kind in ((running, "outcome_unknown"), (client.info(), "unreachable")):
             with self.assertRaises(TurnstoneError) as gone:
                 await call
-            self.assertEqual(gone.exception.kind, "unreachable")
+            self.assertEqual(gone.exception.kind, kind)
 
     def test_a_missing_daemon_is_an_error_that_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as directory:

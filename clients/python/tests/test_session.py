@@ -442,6 +442,13 @@ class PrivateSupervisorTest(unittest.TestCase):
         out = subprocess.run([sys.executable, "-S", "-c", code], env={"PATH": "/nowhere", "PYTHONPATH": PACKAGE}, stdout=subprocess.PIPE, universal_newlines=True).stdout
         self.assertIn("turnstone-client[repl]", out)
 
+    def test_an_interpreter_that_does_not_start_is_an_error_of_the_code(self):
+        with Session(runtime="/bin/false") as session:
+            for _ in range(2):
+                result = session.run("1", timeout=DEADLINE)
+                self.assertEqual((result.outcome, result.error.ended), ("ended", True))
+                self.assertIn("did not start", result.error.message)
+
     def test_a_session_that_was_closed_says_so(self):
         session = Session()
         session.close()

@@ -227,8 +227,14 @@ class Client:
             params.setdefault("request", self.next_request())
         end = asyncio.get_running_loop().time() + params.get("wait_ms", 0) / 1000
         before: Optional[Connection] = None
-        for losses in range(MAX_LOSSES + 1):
-            connection = await self._connected()
+        losses = 0
+        while True:
+            try:
+                connection = await self._connected()
+            except TurnstoneError as error:
+                if before is None or method not in CHANGES or error.kind != "unreachable" or self._closed:
+                    raise
+                raise TurnstoneError("outcome_unknown", "%s may have had its effect: %s" % (method, error)) from None
             if before is not None:
                 self._check_repetition(method, before, connection)
                 if "wait_ms" in params:
@@ -238,12 +244,9 @@ class Client:
             try:
                 return await connection.call(method, params, progress)
             except LostConnection as error:
-                before, lost = connection, self._lost(method, error)
-        raise lost
-
-    def _lost(self, method: str, error: LostConnection) -> TurnstoneError:
-        """Return the error of a call whose connection was lost, and that is not repeated."""
-        return self._gone(error)
+                before, losses = connection, losses + 1
+                if losses > MAX_LOSSES:
+                    raise self._gone("%d connections in a row ended during %s (%s)" % (losses, method, error)) from None
 
     def next_request(self) -> str:
         """Return a name for a call that changes something."""

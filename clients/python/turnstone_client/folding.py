@@ -10,6 +10,11 @@ from .text import Decoder
 MAX_NOTICES = 1000  # of one result
 
 
+def reason_of(event: Any) -> str:
+    """Return why a worker has exited."""
+    return event.get("message") or event.get("reason", "")
+
+
 class Folder:
     """Builds the Result of one turn. Of text, value, traceback and displays, it keeps max_bytes each."""
 
@@ -18,7 +23,7 @@ class Folder:
         self.has_started = False  # an event of the turn was seen
         self.is_interrupted = False  # the session has recorded an interrupt of the turn
         self._max_bytes = max_bytes
-        self._room = dict.fromkeys(("text", "stderr", "value", "traceback", "displays"), max_bytes)
+        self._room: Dict[str, int] = dict.fromkeys(("text", "stderr", "value", "traceback", "displays"), max_bytes)
         self._decoder = Decoder()
         self._text: List[str] = []
         self._stderr: List[str] = []
@@ -56,7 +61,7 @@ class Folder:
         elif kind == "access_granted":
             said = "granted: %s" % " ".join("%s %s" % (name, event[name]) for name in ("read", "write", "host", "call") if event.get(name))
         elif kind == "worker_exited" and event.get("generation") != reported_end:
-            said = "the interpreter had ended, and its variables are lost: %s" % (event.get("message") or event.get("reason", ""))
+            said = ("the interpreter did not start: %s" if event.get("never_ready") else "the interpreter had ended, and its variables are lost: %s") % reason_of(event)
         if not said:
             return
         if len(self.result.notices) < MAX_NOTICES:

@@ -37,7 +37,7 @@ def _installed() -> List[str]:
     except Exception:  # not installed, or a broken installation
         return []
     name = "repl.exe" if os.name == "nt" else "repl"
-    recorded = [os.fspath(distribution.locate_file(file)) for file in distribution.files or [] if file.name == name]
-    packages = os.fspath(distribution.locate_file(""))
+    recorded = [str(distribution.locate_file(file)) for file in distribution.files or [] if file.name == name]
+    packages = str(distribution.locate_file(""))
     directories = [sysconfig.get_path("scripts"), os.path.join(packages, "bin"), os.path.join(packages, *[os.pardir] * 3, "bin")]
     return recorded + [os.path.join(directory, name) for directory in directories]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Awaitable, Callable, Dict, Optional, Set,
 
 from . import wire
 from .errors import TurnstoneError
-from .folding import Folder
-from .result import CodeError, Display, Result, read_data
+from .folding import Folder, reason_of
+from .result import Display, Result, read_data
 
 if TYPE_CHECKING:
     from .follower import Follower
@@ -201,7 +201,7 @@ class Run:
             try:
                 event = await follower.next()
             except TurnstoneError as error:
-                if error.kind not in ("unreachable", "no_session"):
+                if error.kind not in ("unreachable", "no_session") or self.session.client._closed:
                     raise
                 raise TurnstoneError("outcome_unknown", "turn %d is lost: %s" % (turn, error), {"turn": turn}) from error
             if event is None:
@@ -215,7 +215,7 @@ class Run:
                     self._timer = asyncio.get_running_loop().call_later(self.options.timeout, self._time_out)
                 if await self._take(kind, event):
                     return
-            elif not had_started and kind in ("worker_exited", "gap", "notice") and await self._has_never_started(event):
+            elif await self._is_over_without_end(event, follower):
                 return
 
     async def _take(self, kind: str, event: Any) -> bool:
@@ -242,18 +242,32 @@ class Run:
             return True
         return False
 
-    async def _has_never_started(self, event: Any) -> bool:
-        """Ask whether the turn is over without an event, because no interpreter could be started for it."""
-        turn = self._result.turn
-        reply = await self.session._call("turn/wait", {"turn": turn})
-        if not reply.get("outcome") or any(e["turn"] == turn and e["type"] in ("turn_started", "turn_ended") for e in reply["events"]):
+    async def _is_over_without_end(self, event: Any, follower: "Follower") -> bool:
+        """Ask whether the end of the turn is not among the events to come: no interpreter could be started for it, or the session has dropped it."""
+        turn, kind = self._result.turn, event["type"]
+        is_later = event.get("turn", 0) > turn
+        if not is_later and kind != "gap" and (self._folder.has_started or kind not in ("worker_exited", "notice")):
             return False
-        self._result.outcome = reply["outcome"]
-        if reply["outcome"] == "interrupted":
-            self._result.error = CodeError("Interrupted", "before it ran")
-        else:
-            self._result.error = CodeError("WorkerEnded", event.get("message") or "the interpreter ended before the code ran", ended=True)
+        reply = await self.session._call("turn/wait", {"turn": turn})
+        if not reply.get("outcome"):
+            return False
+        if not is_later and await self._has_events(follower.after):
+            return False
+        self._folder.start("")  # what a gap stands for was of this turn
+        if kind == "worker_exited":
+            self.session._reported_end = event.get("generation", 0)
+        message = "" if kind != "worker_exited" else ("it did not start: " if event.get("never_ready") else "") + reason_of(event)
+        self._folder.end({"outcome": reply["outcome"], "message": message, "elapsed_ms": reply.get("elapsed_ms", 0)})
         return True
+
+    async def _has_events(self, after: int) -> bool:
+        """Whether events of the turn are still to come."""
+        try:
+            return bool((await self.session.read(turn=self._result.turn, after=after, limit=1))["events"])
+        except TurnstoneError as error:
+            if error.kind != "stale":
+                raise
+            return False  # it never had any
 
     async def _read_display(self, event: Any) -> Display:
         """Return a display with the data that the event leaves out, if there is room for it."""

@@ -285,12 +285,13 @@ class AsyncSession:
 
     async def _blob(self, left: wire.Blob) -> Union[None, str, bytes]:
         """Return data that was left out of a display, or None if the session has dropped it."""
-        if not left.get("digest"):
+        digest = left.get("digest")
+        if not digest:
             return None
         parts, size = [], 0
         while size < left["bytes"]:
             try:
-                part = base64.b64decode((await self._call("blob/get", {"digest": left["digest"], "offset": size}))["data"])
+                part = base64.b64decode((await self._call("blob/get", {"digest": digest, "offset": size}))["data"])
             except TurnstoneError as error:
                 if error.kind != "no_blob":
                     raise

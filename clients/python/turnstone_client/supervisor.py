@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Optional
 
 from .client import Client
 from .connection import MAX_LINE, Connection
-from .errors import LostConnection, TurnstoneError
+from .errors import TurnstoneError
 from .program import find_program
 
 # Bounds, in seconds and bytes.
@@ -70,7 +70,7 @@ class PrivateClient(Client):
         self._stderr = tempfile.TemporaryFile()  # type: ignore[assignment]
         try:
             # A session of its own keeps the Ctrl-C of the terminal from it: that is for this program.
-            self._process = subprocess.Popen([program, "serve", "--stdio", "--parent", str(os.getpid())], stdin=theirs, stdout=theirs, stderr=self._stderr, start_new_session=True)
+            self._process = subprocess.Popen([program, "serve", "--stdio", "--parent", str(os.getpid())], stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._stderr, start_new_session=True)
         except OSError as error:
             ours.close()
             raise TurnstoneError("unreachable", "%s cannot be started: %s" % (program, error)) from None
@@ -107,9 +107,6 @@ class PrivateClient(Client):
         end = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, end - MAX_STDERR_BYTES))
         return self._stderr.read().decode("utf-8", "replace").strip()
-
-    def _lost(self, method: str, error: LostConnection) -> TurnstoneError:
-        return TurnstoneError("outcome_unknown", "the private supervisor ended during %s (%s); the session and its variables are gone" % (method, error))
 
     def _gone(self, why: Any) -> TurnstoneError:
         return TurnstoneError("unreachable", "the private supervisor of this session has ended: %s" % why)
