@@ -3,6 +3,7 @@
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import turnstone_client  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPL = os.environ["REPL"]
+PYRIGHT = shlex.split(os.environ.get("PYRIGHT", shutil.which("pyright") or ""))
 DEADLINE = 60
 
 # What the examples print, in their order.
@@ -49,7 +51,7 @@ class ExamplesTest(unittest.TestCase):
         ran = doctest.testmod(turnstone_client)
         self.assertEqual((ran.failed, ran.attempted), (0, 2))
 
-    @unittest.skipUnless(shutil.which("pyright"), "pyright is not installed")
+    @unittest.skipUnless(PYRIGHT, "PYRIGHT does not name the command, and pyright is not installed")
     def test_a_type_checker_accepts_the_examples(self):
         with tempfile.TemporaryDirectory() as directory:
             for number, example in enumerate(examples()):
@@ -57,7 +59,7 @@ class ExamplesTest(unittest.TestCase):
                     file.write(example)
             with open(os.path.join(directory, "pyrightconfig.json"), "w") as file:
                 file.write('{"extraPaths": ["%s"], "pythonVersion": "3.8", "typeCheckingMode": "standard"}' % os.path.realpath(os.path.join(HERE, "..")))
-            done = subprocess.run(["pyright", "-p", directory], stdout=subprocess.PIPE, universal_newlines=True, timeout=10 * DEADLINE)
+            done = subprocess.run(PYRIGHT + ["-p", directory], stdout=subprocess.PIPE, universal_newlines=True, timeout=10 * DEADLINE)
             self.assertEqual(done.returncode, 0, done.stdout)
 
 
