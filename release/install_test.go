@@ -94,7 +94,7 @@ func TestPackages(t *testing.T) {
 		if output := runInstalled(t, "/nonexistent", python, "-c", run); output != "42\n" {
 			t.Errorf("%s", output)
 		}
-		versions := "import turnstone_client, importlib.metadata as m; print(turnstone_client.__version__ == m.version('turnstone-client') == m.version('turnstone-repl'), turnstone_client.program.find_program())"
+		versions := "import turnstone_client as t, turnstone_client.program as p, importlib.metadata as m; print(t.__version__ == m.version('turnstone-client') == m.version('turnstone-repl'), p.find_program())"
 		if output := runInstalled(t, systemPath, python, "-c", versions); output != "True "+filepath.Join(dir, "bin", "repl")+"\n" {
 			t.Errorf("%s", output)
 		}

@@ -442,6 +442,11 @@ class PrivateSupervisorTest(unittest.TestCase):
         out = subprocess.run([sys.executable, "-S", "-c", code], env={"PATH": "/nowhere", "PYTHONPATH": PACKAGE}, stdout=subprocess.PIPE, universal_newlines=True).stdout
         self.assertIn("turnstone-client[repl]", out)
 
+    def test_code_runs_in_the_interpreter_of_this_program(self):
+        with Session() as session:
+            result = session.run("import sys; sys.prefix")
+            self.assertEqual((result.value, result.notices), (repr(sys.prefix), []))
+
     def test_an_interpreter_that_does_not_start_is_an_error_of_the_code(self):
         with Session(runtime="/bin/false") as session:
             for _ in range(2):

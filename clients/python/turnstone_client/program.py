@@ -28,6 +28,14 @@ def find_program(given: Optional[str] = None) -> str:
     raise TurnstoneError("unreachable", "the program repl is not installed next to %s and not in PATH: run pip install %r, or pass its path as repl=" % (sys.executable or "this Python", "turnstone-client[repl]"))
 
 
+def own_interpreter() -> Optional[str]:
+    """Return the interpreter of this program, or None if it is not a CPython that can be started, as in an embedding program."""
+    path = sys.executable
+    if sys.implementation.name == "cpython" and path and os.path.basename(path).startswith("python") and os.access(path, os.X_OK):
+        return path
+    return None
+
+
 def _installed() -> List[str]:
     """Return where pip may have installed the program: where the record of the wheel says, or the usual directories."""
     try:

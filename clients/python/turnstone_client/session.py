@@ -27,7 +27,7 @@ class AsyncSession:
     """A session of Python, R or another language, for one event loop.
 
     Without a socket it runs in a private supervisor, which ends with the session and with this
-    program. socket=True is the daemon of the user, and a string is the socket of a daemon: there a
+    program. Python is then the interpreter of this program, unless runtime names another one. socket=True is the daemon of the user, and a string is the socket of a daemon: there a
     session with a name goes on after the end of the "async with", and one without a name is closed.
     The other arguments are those of session/create in docs/daemon-protocol.md.
     """
@@ -79,10 +79,15 @@ class AsyncSession:
         if self._client is not None:
             return self
         from .client import Client
+        from .program import own_interpreter
         from .supervisor import PrivateClient
 
         repl, socket, author = self._where
         client = Client(None if socket is True else socket, author) if socket else PrivateClient(repl, author)
+        if not socket and self._params["language"] == "python" and not {"runtime", "command"} & set(self._params):
+            own = own_interpreter()
+            if own:  # the code finds the packages of this program
+                self._params["runtime"] = own
         try:
             await client._connected_first()
             if self.name:

@@ -29,7 +29,7 @@ class Session:
     and raises KeyboardInterrupt when the session is free. A second Ctrl-C does not wait for that.
 
     Without a socket the session runs in a private supervisor, which ends with it and with this
-    program. socket=True is the daemon of the user, and a string is the socket of a daemon: there a
+    program. Python is then the interpreter of this program, unless runtime names another one. socket=True is the daemon of the user, and a string is the socket of a daemon: there a
     session with a name goes on after the end of the "with", and one without a name is closed.
     """
 
