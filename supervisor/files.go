@@ -15,12 +15,14 @@ import (
 
 // Files implements session.Session.
 func (s *Session) Files(context.Context) ([]session.File, error) {
+	defer s.beginUse()()
 	s.log.Sync()
 	return listFiles(s.dir)
 }
 
 // File implements session.Session.
 func (s *Session) File(_ context.Context, path string, offset int64, limit int) (session.FilePart, error) {
+	defer s.beginUse()()
 	if offset == 0 { // later parts read what was flushed for the first
 		s.log.Sync()
 	}

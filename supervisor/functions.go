@@ -108,6 +108,7 @@ type callTotals struct {
 // fails and changes nothing if a function is invalid. If the worker cannot call functions, the
 // session gets a notice.
 func (s *Session) SetFunctions(list ...Function) error {
+	defer s.beginUse()()
 	byName, encoded, err := checkFunctions(list)
 	if err != nil {
 		return err

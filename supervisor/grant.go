@@ -26,6 +26,7 @@ func (s *Session) AnswerPermission(ctx context.Context, id uint64, ok bool) erro
 }
 
 func (s *Session) permitAs(ctx context.Context, author string, id uint64, ok bool) error {
+	defer s.beginUse()()
 	s.mu.Lock()
 	p, err := s.m.findPermission(id)
 	if err == nil && !ok {
@@ -39,6 +40,7 @@ func (s *Session) permitAs(ctx context.Context, author string, id uint64, ok boo
 }
 
 func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) error {
+	defer s.beginUse()()
 	g, err := s.checkGrant(g)
 	if err != nil {
 		return err
@@ -49,13 +51,13 @@ func (s *Session) allowAs(ctx context.Context, author string, g session.Grant) e
 		return err
 	}
 	s.mu.Lock()
-	closed := s.m.isClosed()
+	closed, closedErr := s.m.isClosed(), s.m.closedError()
 	if !closed {
 		s.m.applyGrant(author, g)
 	}
 	s.unlock()
 	if closed {
-		return session.ErrClosed
+		return closedErr
 	}
 	if !g.Always {
 		return nil
@@ -159,12 +161,12 @@ func (s *Session) handleLateGrant(w *worker, author string, g session.Grant) {
 // checkGrant resolves a grant, and rejects one that this session cannot use.
 func (s *Session) checkGrant(g session.Grant) (session.Grant, error) {
 	s.mu.Lock()
-	spec, closed := s.spec, s.m.isClosed()
+	spec, closed, closedErr := s.spec, s.m.isClosed(), s.m.closedError()
 	s.mu.Unlock()
 	policy := spec.Sandbox
 	switch {
 	case closed:
-		return g, session.ErrClosed
+		return g, closedErr
 	case !hasOneTarget(g):
 		return g, session.Errorf(session.KindInvalid, "name exactly one path to read, path to write, host or function")
 	case g.Call != "":

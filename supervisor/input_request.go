@@ -231,7 +231,7 @@ func (m *sessionMachine) redactAnswer(secret string) {
 func (m *sessionMachine) answerRequest(author string, request timeline.Seq, in session.Input) (turn uint64, err error) {
 	switch {
 	case m.isClosed():
-		return 0, session.ErrClosed
+		return 0, m.closedError()
 	case m.phase != phaseWaiting || m.shownRequest.ID != request:
 		return 0, session.ErrStale
 	case m.shownRequest.Permission != nil:

@@ -26,7 +26,7 @@ func (m *sessionMachine) interruptTurn(author string, number uint64) (t *turn, s
 	over := t == nil || m.phase == phasePreparing || m.phase == phaseLaunching || m.phase.state() == session.StateStopping
 	switch {
 	case m.isClosed():
-		return nil, 0, session.InterruptNotRunning, session.ErrClosed
+		return nil, 0, session.InterruptNotRunning, m.closedError()
 	case leaving:
 		return t, m.interruptEndingWorker(t, author), "", nil
 	case over && (number == 0 || number > m.lastTurn):

@@ -61,6 +61,7 @@ type sessionMachine struct {
 	shownRequest *inputRequest  // the input request that clients see
 	queue        inputQueue
 	grantTable
+	useRecord
 	knownReaders       map[string]bool      // keys of the terminal readers that blocked before the turn started
 	fedReaders         map[string]bool      // keys of the terminal readers that got input
 	interruptedReaders map[string]time.Time // when an interrupt hit each terminal reader, by key
@@ -151,8 +152,10 @@ func (m *sessionMachine) moveTo(to phase) {
 	m.phase = to
 }
 
-// isClosed reports whether the session is closed or closing.
-func (m *sessionMachine) isClosed() bool { return m.phase == phaseClosing || m.phase == phaseClosed }
+// isClosed reports whether the session is closed or closing, or is about to be closed.
+func (m *sessionMachine) isClosed() bool {
+	return m.phase == phaseClosing || m.phase == phaseClosed || m.expired
+}
 
 // recordEvent appends an event about the session itself. It never blocks: a slow disk delays only
 // text and images.
@@ -193,6 +196,9 @@ func (m *sessionMachine) outputEvent(body timeline.Body, text []byte) timeline.E
 
 // inputRefusal returns why the session accepts no input now, or nil if it does.
 func (m *sessionMachine) inputRefusal() error {
+	if m.isClosed() {
+		return m.closedError()
+	}
 	switch m.phase {
 	case phaseIdle, phaseEnded:
 		return nil
@@ -202,8 +208,6 @@ func (m *sessionMachine) inputRefusal() error {
 		}
 	case phaseWaiting:
 		return session.NewWaitingError(m.shownRequest.InputRequest)
-	case phaseClosing, phaseClosed:
-		return session.ErrClosed
 	}
 	return m.busyError()
 }
@@ -300,10 +304,13 @@ func (m *sessionMachine) updateTurnClock(to phase) {
 
 // nextDeadline returns the next time at which handleTimer has something to do; zero means never.
 func (m *sessionMachine) nextDeadline() time.Time {
-	if m.deadline.IsZero() || !m.overtimeAt.IsZero() && m.overtimeAt.Before(m.deadline) {
-		return m.overtimeAt
+	var next time.Time
+	for _, due := range []time.Time{m.deadline, m.overtimeAt, m.idleDeadline()} {
+		if next.IsZero() || !due.IsZero() && due.Before(next) {
+			next = due
+		}
 	}
-	return m.deadline
+	return next
 }
 
 // A turn comprises an input and everything up to the worker's idle message. Callers know it by its

@@ -186,6 +186,7 @@ func (m *sessionMachine) setOutcome(t *turn, outcome timeline.Outcome) {
 
 // handleTimer performs what is due if its time has come.
 func (m *sessionMachine) handleTimer() {
+	m.checkIdle()
 	if !m.overtimeAt.IsZero() && !time.Now().Before(m.overtimeAt) {
 		m.enforceTurnLimit()
 	}

@@ -48,6 +48,9 @@ func (sup *Supervisor) Open(ctx context.Context, name string, spec workers.Spec)
 		_ = s.Close(context.Background())
 		return nil, closedError()
 	}
+	if err == nil && sup.o.SessionIdleTimeout > 0 {
+		s.startIdleClock()
+	}
 	return s, err
 }
 
@@ -127,6 +130,7 @@ func (sup *Supervisor) openSession(name string, spec workers.Spec) (*Session, er
 	}
 	s.name.Store(&name)
 	s.removeSelf = func() { sup.removeSession(s) }
+	s.closeUnused = func() { sup.closeUnused(s) }
 	s.discardDir = func() error { return sup.discardSessionDir(s.dir) }
 	s.m.takeCalls = s.functions.takeTotals
 	if len(sup.o.Functions) > 0 {

@@ -11,6 +11,7 @@ import (
 
 // Output implements session.Session.
 func (s *Session) Output(_ context.Context, q session.OutputQuery) (session.Output, error) {
+	defer s.beginUse()()
 	s.log.Sync()
 	out := session.Output{Lines: []timeline.Line{}, Total: s.log.LineCount()}
 	switch {

@@ -395,7 +395,7 @@ func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, e
 		}
 	}
 	if m.isClosed() {
-		return session.PermissionRequest{}, session.ErrClosed
+		return session.PermissionRequest{}, m.closedError()
 	}
 	if id > m.lastPermission || id == 0 {
 		return session.PermissionRequest{}, session.Errorf(session.KindStale, "no permission request has the ID %d", id)

@@ -95,6 +95,7 @@ func supportsQuery(c ipc.Capabilities, kind ipc.QueryKind) bool {
 }
 
 func (s *Session) runQuery(ctx context.Context, q ipc.Query) (ipc.QueryResult, error) {
+	defer s.beginUse()()
 	none := ipc.QueryResult{Status: ipc.StatusTimeout}
 	if len(q.Text) > ipc.MaxTextBytes {
 		return none, session.ErrTooLarge

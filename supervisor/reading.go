@@ -24,6 +24,7 @@ func limitOrDefault[N int | int64](name string, n, byDefault, most N) (N, error)
 
 // Read implements session.Session.
 func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPage, error) {
+	defer s.beginUse()()
 	span := timeline.ReadRange{After: q.After, Before: q.Before, Backward: q.Backward || q.Before > 0 && q.After == 0}
 	var err error
 	if span.MaxEvents, err = limitOrDefault("limit", q.Limit, session.DefaultReadEvents, session.MaxReadEvents); err != nil {
@@ -60,6 +61,7 @@ func (s *Session) Read(_ context.Context, q session.ReadQuery) (session.EventPag
 
 // Blob implements session.Session.
 func (s *Session) Blob(_ context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
+	defer s.beginUse()()
 	limit, err := limitOrDefault("limit", limit, session.MaxPartBytes, session.MaxPartBytes)
 	if err != nil {
 		return session.BlobPart{}, err
@@ -79,6 +81,7 @@ func (s *Session) Blob(_ context.Context, digest string, offset int64, limit int
 
 // Search implements session.Session.
 func (s *Session) Search(_ context.Context, q session.SearchQuery) (session.SearchResult, error) {
+	defer s.beginUse()()
 	limit, err := limitOrDefault("limit", q.Limit, session.DefaultSearchMatches, session.MaxSearchMatches)
 	if err != nil {
 		return session.SearchResult{}, err
@@ -139,6 +142,7 @@ func firstSeq(e timeline.Event) timeline.Seq {
 
 // TurnSummaries implements session.Session.
 func (s *Session) TurnSummaries(_ context.Context, q session.TurnSummariesQuery) (session.TurnSummaries, error) {
+	defer s.beginUse()()
 	limit, err := limitOrDefault("limit", q.Limit, session.DefaultSummaries, session.MaxSummaries)
 	if err != nil {
 		return session.TurnSummaries{}, err

@@ -62,6 +62,7 @@ type sessionResources struct {
 	log           *timeline.Log
 	removeSelf    func()             // removes the session from its supervisor
 	discardDir    func() error       // removes dir
+	closeUnused   func()             // closes the session because nobody uses it
 	egressPolicy  *egress.HostPolicy // of its sandbox; nil without one
 }
 
@@ -123,7 +124,11 @@ func (s *Session) handleAlarm() {
 	s.mu.Lock()
 	defer s.unlock()
 	s.alarmAt = time.Time{}
+	before := s.m.expired
 	s.m.handleTimer()
+	if s.m.expired && !before {
+		go s.closeUnused() // Close needs the lock
+	}
 }
 
 // Notify records a notice for the session's readers.

@@ -74,6 +74,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 // Events implements session.Session.
 func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[timeline.Event, error] {
 	return func(yield func(timeline.Event, error) bool) {
+		defer s.beginUse()()
 		for e := range s.log.Follow(ctx, after) {
 			if !yield(e, nil) {
 				return
@@ -81,7 +82,9 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 		}
 		err := ctx.Err()
 		if err == nil {
-			err = session.ErrClosed
+			s.mu.Lock()
+			err = s.m.closedError()
+			s.mu.Unlock()
 		}
 		yield(timeline.Event{}, err)
 	}
@@ -110,6 +113,7 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	if len(code) > MaxInputBytes {
 		return 0, session.NewTooLargeError(len(code))
 	}
+	defer s.beginUse()()
 	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, lastLine: lastCodeLine(code)}
 	known := s.terminalReaders()
 	s.reportMissingDir()
@@ -168,6 +172,7 @@ func (s *Session) answerAs(ctx context.Context, author string, request timeline.
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+	defer s.beginUse()()
 	s.confirmListener()
 	s.mu.Lock()
 	defer s.unlock()
@@ -243,14 +248,16 @@ func (s *Session) Resize(_ context.Context, size session.Size) error {
 
 // Reset implements session.Session.
 func (s *Session) Reset(ctx context.Context) error {
+	defer s.beginUse()()
 	if err := s.acquireLifecycle(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	if s.m.phase == phaseClosed {
+	if s.m.isClosed() {
+		err := s.m.closedError()
 		s.mu.Unlock()
 		s.releaseLifecycle()
-		return session.ErrClosed
+		return err
 	}
 	s.abandonStartLocked("reset", nil)
 	started := make(chan *startAttempt, 1)

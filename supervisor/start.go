@@ -13,6 +13,7 @@ import (
 // WaitPrepared waits while the session is being prepared. It returns why preparation failed, or
 // ctx's error.
 func (s *Session) WaitPrepared(ctx context.Context) error {
+	defer s.beginUse()()
 	for {
 		s.mu.Lock()
 		attempt, preparing, err := s.currentStart, s.m.phase == phasePreparing, s.preparationError

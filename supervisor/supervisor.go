@@ -56,6 +56,13 @@ type Options struct {
 	// StopGrace bounds the whole shutdown escalation of a worker. 0 means DefaultStopGrace.
 	StopGrace time.Duration
 
+	// SessionIdleTimeout is how long an unused session stays open. A notice then ends its timeline,
+	// and further calls get session.ErrClosed with the reason. A session is in use while it is
+	// prepared, starts or runs, while it waits for input, and during each call, such as Wait or a
+	// range over Events. Info, State, Tick, Log, Interrupt, Resize and Screen are not use. Code that
+	// goes on after its turn is not, either. 0 means without limit.
+	SessionIdleTimeout time.Duration
+
 	// MaxSessions bounds the number of open sessions. 0 means DefaultMaxSessions.
 	MaxSessions int
 
@@ -128,7 +135,7 @@ type Supervisor struct {
 	mu        sync.Mutex
 	sessions  map[string]*Session // guarded by mu; a nil value reserves a name
 	closed    bool                // guarded by mu
-	opening   sync.WaitGroup      // counts running calls of Open; grows under mu until closed
+	opening   sync.WaitGroup      // counts running calls of Open and closeUnused; grows under mu until closed
 	dirsInUse []string            // guarded by mu; directories of closed sessions that a reader kept open
 }
 
@@ -148,7 +155,7 @@ func New(opts *Options) (*Supervisor, error) {
 	if o.MaxSessions == 0 {
 		o.MaxSessions = DefaultMaxSessions
 	}
-	if o.StartTimeout < 0 || o.StopGrace < 0 || o.MaxSessions < 0 || o.Processes < 0 || o.CPUs < 0 {
+	if o.StartTimeout < 0 || o.StopGrace < 0 || o.SessionIdleTimeout < 0 || o.MaxSessions < 0 || o.Processes < 0 || o.CPUs < 0 {
 		return nil, errors.New("supervisor: options must not be negative")
 	}
 	if (o.Processes > 0 || o.CPUs > 0) && !proctree.HasSharedLimits {

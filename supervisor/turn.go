@@ -40,6 +40,7 @@ func (s *Session) ActiveTurn() uint64 {
 // Wait implements session.Session. It knows the last 256 turns of the session. It fills the reply
 // even when ctx ends.
 func (s *Session) Wait(ctx context.Context, number uint64, o *session.WaitOptions) (session.Reply, error) {
+	defer s.beginUse()()
 	if number == 0 {
 		return s.waitReply(ctx, nil, o)
 	}

@@ -48,6 +48,7 @@ func (s *Session) Type(ctx context.Context, keys session.Keys) (uint64, error) {
 }
 
 func (s *Session) typeAs(ctx context.Context, author string, k session.Keys) (uint64, error) {
+	defer s.beginUse()()
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -142,7 +143,7 @@ func (k typedKeys) text() string {
 func (m *sessionMachine) typingRefusal() error {
 	switch {
 	case m.isClosed():
-		return session.ErrClosed
+		return m.closedError()
 	case m.phase == phaseWaiting && !m.shownRequest.Terminal:
 		return session.NewWaitingError(m.shownRequest.InputRequest)
 	case m.phase != phaseWaiting && m.phase != phaseRunning:

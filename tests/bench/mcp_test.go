@@ -63,7 +63,7 @@ func BenchmarkCall_AgainstMCPRepl(b *testing.B) {
 	}
 	ours := startMCPServer(b, binary, "mcp", "--sandbox", "full")
 	theirs := startMCPServer(b, peer, "--interpreter", "python", "--sandbox", "danger-full-access")
-	call := func(server *mcpServer) time.Duration {
+	call := func(server *pipedServer) time.Duration {
 		began := time.Now()
 		if answer := server.request(b, "tools/call", `{"name":"repl","arguments":{"input":"1+1"}}`); !strings.Contains(answer, `"text":"2`) {
 			b.Fatalf("got %s", answer)
@@ -85,15 +85,25 @@ func BenchmarkCall_AgainstMCPRepl(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // two programs
 }
 
-// An mcpServer is a running MCP server on standard streams.
-type mcpServer struct {
+// A pipedServer is a server on standard streams, such as an MCP server.
+type pipedServer struct {
 	cmd   *exec.Cmd
 	conn  *jsonrpc2.Conn
 	ended chan struct{} // closed when the server's output has ended
 }
 
 // startMCPServer starts a server and initializes it.
-func startMCPServer(b *testing.B, program string, args ...string) *mcpServer {
+func startMCPServer(b *testing.B, program string, args ...string) *pipedServer {
+	server := startPipedServer(b, program, args...)
+	server.request(b, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`)
+	if err := server.conn.Notify("notifications/initialized", nil); err != nil {
+		b.Fatal(err)
+	}
+	return server
+}
+
+// startPipedServer starts a server.
+func startPipedServer(b *testing.B, program string, args ...string) *pipedServer {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -111,20 +121,16 @@ func startMCPServer(b *testing.B, program string, args ...string) *mcpServer {
 		io.Reader
 		io.WriteCloser
 	}{out, in}
-	server := &mcpServer{cmd, jsonrpc2.New(stream, &jsonrpc2.Options{MaxLine: 1 << 20, StallTimeout: time.Minute}), make(chan struct{})}
+	server := &pipedServer{cmd, jsonrpc2.New(stream, &jsonrpc2.Options{MaxLine: 1 << 20, StallTimeout: time.Minute}), make(chan struct{})}
 	go func() {
 		defer close(server.ended)
 		_ = server.conn.Read() // calls return the error
 	}()
-	server.request(b, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`)
-	if err := server.conn.Notify("notifications/initialized", nil); err != nil {
-		b.Fatal(err)
-	}
 	return server
 }
 
 // request sends a request with params as JSON, and returns the result as JSON.
-func (s *mcpServer) request(b *testing.B, method, params string) string {
+func (s *pipedServer) request(b *testing.B, method, params string) string {
 	result, err := s.conn.Call(b.Context(), method, json.RawMessage(params))
 	if err != nil {
 		b.Fatal(err)
@@ -133,7 +139,7 @@ func (s *mcpServer) request(b *testing.B, method, params string) string {
 }
 
 // stop closes the input of the server, and waits until it has ended.
-func (s *mcpServer) stop(b *testing.B) {
+func (s *pipedServer) stop(b *testing.B) {
 	_ = s.conn.FinishWriting()
 	<-s.ended
 	if err := s.cmd.Wait(); err != nil {

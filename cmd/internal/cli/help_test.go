@@ -54,7 +54,7 @@ func TestCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "MECHANISM": "landlock", "DIR": t.TempDir()}
+		values := map[string]string{"COMMAND": "own='" + self + "'", "N": "1", "PID": "1", "SIZE": "1G", "DURATION": "1h", "CODE": "1", "KIND": "python=1", "MECHANISM": "landlock", "DIR": t.TempDir()}
 		for _, c := range allCommands() {
 			for _, o := range c.FlagOptions() {
 				form := strings.Fields(o.TypedForm())

@@ -22,6 +22,10 @@ const (
 	// events.
 	finalReadTimeout = 2 * time.Second
 
+	// privateStallTimeout is how long the client of a private daemon may leave a line unread. Its
+	// sessions would end with the connection, and a debugger may stop a client for hours.
+	privateStallTimeout = 365 * 24 * time.Hour
+
 	// maxCommands bounds the control commands in the queue of the owner.
 	maxCommands = 16
 
@@ -57,6 +61,9 @@ func New(o *Options) (*Daemon, error) {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	d.rpc = &rpcserver.Server{Methods: d.methodHandlers(), InlineMethods: d.inlineHandlers(), Control: d.handleControl, Logger: d.log, OnConnect: d.addConn}
+	if d.options.Private {
+		d.rpc.StallTimeout = privateStallTimeout
+	}
 	return d, nil
 }
 
@@ -139,7 +146,7 @@ func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener)
 			}
 			return fmt.Errorf("daemon: accept: %w", err)
 		}
-		if err := d.authorize(conn); err != nil {
+		if err := d.authorizeClient(conn); err != nil {
 			d.log.Warn("client refused", "error", err)
 			_ = conn.Close()
 			continue
@@ -152,8 +159,8 @@ func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener)
 	}
 }
 
-// authorize refuses the processes of other users.
-func (d *Daemon) authorize(conn net.Conn) error {
+// authorizeClient refuses the processes of other users.
+func (d *Daemon) authorizeClient(conn net.Conn) error {
 	if d.options.Private {
 		return nil
 	}

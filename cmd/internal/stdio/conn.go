@@ -46,7 +46,7 @@ func newConn(in, out *os.File) *Conn {
 	return c
 }
 
-// InputEnded is closed when the client has closed its end, or the Conn was closed.
+// InputEnded is closed when the client has closed its end, or reading was ended here.
 func (c *Conn) InputEnded() <-chan struct{} { return c.ended }
 
 // Read reads from the client.
@@ -65,6 +65,7 @@ func (c *Conn) Write(b []byte) (int, error) { return c.out.Write(b) }
 func (c *Conn) CloseRead() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.once.Do(func() { close(c.ended) })
 	if c.timer == nil && !c.closed {
 		c.timer = time.AfterFunc(finalWriteTimeout, func() { _ = c.Close() })
 	}

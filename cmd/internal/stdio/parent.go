@@ -20,11 +20,13 @@ func WatchParent(pid int) (ended <-chan struct{}, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch process %d, the parent: %w", pid, err)
 	}
-	gone := make(chan struct{})
-	if wait == nil || isDirect && os.Getppid() != pid { // it ended before openProcess, and its number may have a new owner
-		close(gone)
-		return gone, nil
+	if wait == nil {
+		return nil, fmt.Errorf("the parent has ended: there is no process %d here; in a container or over ssh, leave its number out", pid)
 	}
+	if isDirect && os.Getppid() != pid { // it ended before openProcess, and its number may have a new owner
+		return nil, fmt.Errorf("the parent, process %d, has ended", pid)
+	}
+	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
 		wait()

@@ -34,9 +34,9 @@ func takeStreams(in, out *os.File) (*os.File, *os.File, error) {
 	return in, out, nil
 }
 
-// moveStream returns a stream at another descriptor. A pipe or a socket becomes non-blocking
-// first: only then the os.File waits in the poller, and a wait can be interrupted. A terminal stays
-// as it is, because the shell shares it.
+// moveStream returns a stream at another descriptor. A pipe or a socket becomes non-blocking before
+// it becomes an os.File. Only then does the file wait in the poller, where a wait can be
+// interrupted. A terminal stays blocking, because the shell shares it.
 func moveStream(f *os.File) (*os.File, error) {
 	var i unix.Stat_t
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)

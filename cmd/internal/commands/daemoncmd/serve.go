@@ -197,8 +197,12 @@ func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l ne
 		return cmdkit.StatusUsage, err
 	}
 	defer set.Close()
+	recoverCommand := cmdkit.RecoverCommand
+	if o.stdio.isOn {
+		recoverCommand = "" // nothing of a private daemon is left for other programs
+	}
 	sup, err := supervisor.New(&supervisor.Options{
-		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: cmdkit.RecoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
+		Functions: set.Functions(), Dir: o.sessionDir, ScrubEnv: cmdflags.ClientSecrets(), RecoverCommand: recoverCommand, MaxSessions: o.maxSessions, Memory: int64(o.memory), Processes: o.processes, CPUs: o.cpus,
 		Logger: log, Grants: cmdflags.UserConfigFile(), BeforeWrite: socketMover(l), GrantHint: func(name, _ string, g session.Grant) string { return cmdflags.GrantCommand(name, g) },
 	})
 	if err != nil {
