@@ -71,6 +71,9 @@ func (s *retryState) runWithRetry(ctx context.Context, do func(*conn.Conn) error
 		if err := s.losses.RecordLoss(ctx, s.method, err); err != nil {
 			return err
 		}
+		if p, ok := s.params.(protocol.StartParams); ok && p.Queue {
+			s.startTime = time.Now() // the wait in the queue was no outage
+		}
 	}
 }
 

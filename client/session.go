@@ -38,6 +38,7 @@ type Session struct {
 var (
 	_ session.Session     = (*Session)(nil)
 	_ session.TurnStarter = (*Session)(nil)
+	_ session.TurnQueuer   = (*Session)(nil)
 )
 
 // callSession calls a method for its result, and explains the error of a call that took too long.
@@ -88,6 +89,12 @@ func (s *Session) Info(ctx context.Context) (session.Info, error) {
 // Submit implements session.Session.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
 	return s.startTurn(ctx, protocol.StartParams{Input: code, WriteLock: s.writeLock})
+}
+
+// SubmitQueued implements session.TurnQueuer. The daemon keeps the place of the input while the
+// connection is down.
+func (s *Session) SubmitQueued(ctx context.Context, code string) (uint64, error) {
+	return s.startTurn(ctx, protocol.StartParams{Input: code, WriteLock: s.writeLock, Queue: true})
 }
 
 // SubmitSilent implements session.Session.

@@ -81,6 +81,7 @@ func (o *Output) visitFields(w *fieldVisitor) {
 	visitEnum(w, "stream", &o.Stream, Stdout, Stderr)
 	w.visitBytes("data", &o.Data, required, MaxOutputBytes)
 	visitOptionalEnum(w, "kind", &o.Kind, TextResult, TextTraceback)
+	w.visitBool("begins", &o.Begins, optional)
 	w.visitUint("mark", &o.Mark, optional, 0)
 }
 

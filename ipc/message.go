@@ -94,6 +94,7 @@ type (
 		Stream Stream
 		Data   []byte // at most MaxOutputBytes, any bytes
 		Kind   TextKind
+		Begins bool // the echo of a value begins with Data; only with the kind TextResult
 		Mark   uint64
 	}
 

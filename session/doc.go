@@ -5,9 +5,11 @@
 // The daemon sends the types in their JSON form. The package implements no session itself. Its
 // functions only call the interface, and know neither workers nor connections.
 //
-//	turn, err := s.As("ada").Submit(ctx, "6 * 7")
-//	reply, err := s.Wait(ctx, turn, session.WaitAtMost(45*time.Second))
-//	fmt.Println(reply.Text()) // 42
+//	r, err := session.Run(ctx, s, "6 * 7", &session.RunOptions{Timeout: time.Minute})
+//	fmt.Println(r.Value) // 42
+//
+// [Run] is for a program that wants everything that became of some code. The methods of [Session]
+// start a turn, wait for it, answer it and interrupt it in single steps.
 //
 // Package session/sessiontest tests an implementation.
 //
@@ -22,5 +24,6 @@
 // status. A setting of the session was rejected, because a user, an agent and a notebook may use
 // one session at the same time.
 //
-// The package starts no goroutines.
+// The package starts no goroutines, except one that interrupts the code of a [Run] whose time is over.
+// It ends before Run returns.
 package session

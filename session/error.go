@@ -28,6 +28,10 @@ const (
 	KindNoFile      Kind = "no_file"        // that is not a regular file in the session's own directory
 	KindPermission  Kind = "permission"     // only a decision of the user ends that input request
 	KindUnconfirmed Kind = "unconfirmed"    // the user must confirm the target of a path, or its content; nothing was granted
+	KindQueueFull   Kind = "queue_full"     // MaxQueuedInputs inputs wait already; nothing was sent
+	KindReset       Kind = "reset"          // a reset came while the input waited in the queue; it was not run
+
+	KindStillRunning Kind = "still_running" // made by Run: the code did not end after two interrupts
 )
 
 // The kinds of errors that a daemon, or the connection to it, adds.
@@ -51,7 +55,7 @@ type Error struct {
 	Kind    Kind   `json:"kind"`
 	Message string `json:"-"`
 
-	Turn         uint64        `json:"turn,omitempty"`          // KindBusy: the active turn; 0 while a worker starts
+	Turn         uint64        `json:"turn,omitempty"`          // KindBusy: the active turn; 0 while a worker starts. KindStillRunning: the turn
 	State        *State        `json:"state,omitempty"`         // KindBusy
 	ActiveFor    time.Duration `json:"-"`                       // KindBusy: how long it has been active
 	InputRequest *InputRequest `json:"input_request,omitempty"` // KindWaiting
@@ -105,7 +109,11 @@ var (
 	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}
 	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "no output file"}
 	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "that is not a regular file in the session's own directory"}
+	ErrQueueFull   error = &Error{Kind: KindQueueFull, Message: "too many inputs wait already"}
+	ErrReset       error = &Error{Kind: KindReset, Message: "the session was reset; the input was not run"}
 	ErrNoBlob      error = &Error{Kind: KindNoBlob, Message: "no event of the session has data with that digest, or no longer has it"}
+
+	ErrStillRunning error = &Error{Kind: KindStillRunning, Message: "the code still runs"}
 )
 
 // Errorf returns an error of a kind with a formatted message.

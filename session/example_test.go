@@ -42,6 +42,40 @@ func ExampleSession() {
 	_ = run
 }
 
+// A function that hands code of a model to any session needs one call. The result is text for the
+// model: also if the code failed, took too long or printed too much.
+func ExampleRun() {
+	tool := func(ctx context.Context, s session.Session, code string) (string, error) {
+		r, err := session.Run(ctx, s, code, &session.RunOptions{Timeout: time.Minute})
+		if err != nil {
+			return "", err
+		}
+		return r.String(), nil
+	}
+	_ = tool
+}
+
+// Code that reports through print passes its output on line by line, and its images as they are shown.
+func ExampleRunOptions() {
+	run := func(ctx context.Context, s session.Session, code string, show func(mime string, data []byte)) error {
+		r, err := session.Run(ctx, s, code, &session.RunOptions{
+			Stdout: os.Stdout,
+			Stderr: os.Stderr,
+			Queue:  true, // behind the turns of others
+			OnDisplay: func(d timeline.Display) {
+				if mime, data, ok := d.ImageData(); ok {
+					show(mime, data)
+				}
+			},
+		})
+		if err != nil {
+			return err
+		}
+		return r.Err() // an error of the code, if that is one for the caller
+	}
+	_ = run
+}
+
 // Copy shows what code prints while it runs, and returns how it ended.
 func ExampleCopy() {
 	run := func(ctx context.Context, s session.Session, code string) error {

@@ -21,6 +21,7 @@ type Info struct {
 	Turn              uint64        `json:"turn"`                    // the active turn, or the last one
 	TurnElapsed       time.Duration `json:"-"`                       // how long the active turn has run; 0 when none does. running_ms in JSON
 	InputRequest      *InputRequest `json:"input_request,omitempty"` // set when State is StateWaiting
+	QueuedInputs      int           `json:"queued_inputs,omitempty"` // how many wait for their turn; see TurnQueuer
 	Listener          *Listener     `json:"listener,omitempty"`      // a program that would read keys now; nil if none is seen
 	Prompt            string        `json:"prompt,omitempty"`
 	OpenedAt          time.Time     `json:"opened_at"`

@@ -27,15 +27,15 @@ func (s *Session) Author() string { return "" }
 func (a authoredSession) Author() string { return a.author }
 
 func (a authoredSession) Submit(ctx context.Context, code string) (uint64, error) {
-	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author}))
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author}, nil))
 }
 
 func (a authoredSession) SubmitSilent(ctx context.Context, code string) (uint64, error) {
-	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, silent: true}))
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, silent: true}, nil))
 }
 
 func (a authoredSession) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
-	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, mayExit: true}))
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, mayExit: true}, nil))
 }
 
 func (a authoredSession) Answer(ctx context.Context, request timeline.Seq, in session.Input) (uint64, error) {

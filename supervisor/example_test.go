@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -47,6 +48,75 @@ func Example() {
 	}
 	fmt.Println(reply.Text())
 	// Output: 42
+}
+
+// Run returns everything that became of some code. An error of the code is a part of that.
+func ExampleSession_run() {
+	sup, s := openExampleSession()
+	defer sup.Close()
+	ctx := context.Background()
+
+	r, err := session.Run(ctx, s, "print('hi')\n6 * 7", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%q %s\n", r.Text, r.Value)
+
+	r, err = session.Run(ctx, s, "1 / 0", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Err())
+	// Output:
+	// "hi\n" 42
+	// ZeroDivisionError: division by zero
+}
+
+// Options bound the time, pass text on as it arrives, and answer the code's questions.
+func ExampleSession_runWithOptions() {
+	sup, s := openExampleSession()
+	defer sup.Close()
+
+	r, err := session.Run(context.Background(), s, `
+name = input()
+print("hello", name)
+import time
+time.sleep(60)`, &session.RunOptions{
+		Timeout: 300 * time.Millisecond,
+		Stdout:  os.Stdout,
+		Answer: func(context.Context, session.InputRequest) (session.Input, error) {
+			return session.Input{Data: []byte("Ada\n")}, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.TimedOut, r.Outcome)
+	// Output:
+	// hello Ada
+	// true interrupted
+}
+
+// With Queue, a run waits for its turn, and runs start in the order in which they came.
+func ExampleSession_runInQueue() {
+	sup, s := openExampleSession()
+	defer sup.Close()
+
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			r, err := session.Run(context.Background(), s, "n = globals().get('n', 0) + 1; n", &session.RunOptions{Queue: true})
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(r.Value)
+		})
+	}
+	all.Wait()
+	// Unordered output:
+	// 1
+	// 2
+	// 3
 }
 
 // A turn that asks for input is not over: Wait returns at once with the input request, and Answer

@@ -42,7 +42,7 @@ func (m *sessionMachine) dispatchFrame(f ipc.Message) (output timeline.Event, vi
 		if f.Stream == ipc.Stderr {
 			stream = timeline.Stderr
 		}
-		return m.outputEvent(timeline.Text{Stream: stream, Data: f.Data, Kind: timeline.TextKind(f.Kind)}, f.Data), nil
+		return m.outputEvent(timeline.Text{Stream: stream, Data: f.Data, Kind: timeline.TextKind(f.Kind), Begins: f.Begins && f.Kind == ipc.TextResult}, f.Data), nil
 	case ipc.Image:
 		return m.outputEvent(timeline.Display{Data: map[string][]byte{f.MIME: f.Data}, ID: f.Source, Update: f.Update, Title: f.Title}, nil), nil
 	case ipc.Display:

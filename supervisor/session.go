@@ -48,6 +48,7 @@ type Session struct {
 	alarmAt            time.Time       // when alarm fires; zero for never
 	reportedNotices    []string        // the notices of the last worker's sandbox
 	reportedMissingDir bool            // a notice has reported that dir is gone
+	queue              []*QueuePlace   // inputs that wait, in order; at most session.MaxQueuedInputs
 	openAnswers
 }
 
@@ -186,6 +187,7 @@ func (s *Session) Close(ctx context.Context) error {
 func (s *Session) stopWorker(to phase) {
 	s.mu.Lock()
 	if to == phaseClosing {
+		s.refuseQueueLocked(session.ErrClosed)
 		s.abandonStartLocked("closed", session.ErrClosed)
 	}
 	w, busy := s.worker, s.m.prepareStop(to)

@@ -34,6 +34,7 @@ func (s *Session) Info(context.Context) (session.Info, error) {
 		Dir:              s.spec.Dir,
 		Limits:           s.spec.Limits.String(),
 		LastSeq:          s.log.LastSeq(),
+		QueuedInputs:     len(s.queue),
 
 		Continuation: s.m.continuationPrompt,
 	}
@@ -92,21 +93,22 @@ func (s *Session) Events(ctx context.Context, after timeline.Seq) iter.Seq2[time
 
 // Submit implements session.Session. The error may be session.ErrStart.
 func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
-	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{}))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{}, nil))
 }
 
 // SubmitSilent implements session.Session.
 func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error) {
-	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{silent: true}))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{silent: true}, nil))
 }
 
 // SubmitMayExit implements session.Session.
 func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
-	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{mayExit: true}))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{mayExit: true}, nil))
 }
 
-// submitAs starts a turn with the author and the flags of like.
-func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64, error) {
+// submitAs starts a turn with the author and the flags of like. place is that of the input in the
+// queue, or nil.
+func (s *Session) submitAs(ctx context.Context, code string, like turn, place *QueuePlace) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -119,9 +121,12 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn) (uint64,
 	s.reportMissingDir()
 	s.mu.Lock()
 	var number uint64
-	err := s.preparationError // only Reset retries: this input may be meant for the attempt that just failed
-	if err == nil || s.m.isClosed() {
+	err := s.refusalLocked(place)
+	if err == nil {
 		number, err = s.m.submitTurn(t, known)
+	}
+	if err == nil && place != nil {
+		s.leaveQueueLocked(place)
 	}
 	if err == nil && s.m.phase == phaseEnded {
 		s.startLocked()
@@ -259,6 +264,7 @@ func (s *Session) Reset(ctx context.Context) error {
 		s.releaseLifecycle()
 		return err
 	}
+	s.refuseQueueLocked(session.ErrReset)
 	s.abandonStartLocked("reset", nil)
 	started := make(chan *startAttempt, 1)
 	s.starts.Go(func() {

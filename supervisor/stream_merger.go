@@ -50,7 +50,7 @@ type streamMerger struct {
 	prefix       []byte                    // ESC _ nonce ;
 	readTerminal func([]byte) (int, error) // reads without waiting; 0, nil means no output now
 	syncTerminal func()                    // waits until all output so far can be read
-	onText       func(timeline.Stream, timeline.TextKind, []byte)
+	onText       func(timeline.Text)
 	onFrame      func(ipc.Message)
 
 	// isScreenOn reports whether a program has taken the terminal's keys. onScreenChange is called
@@ -64,13 +64,14 @@ type streamMerger struct {
 	buf       []byte
 	stream    timeline.Stream
 	kind      timeline.TextKind
+	begins    bool          // the next text begins an echo
 	pending   []byte        // terminal bytes that are not delivered yet
 	lastMark  uint64        // the highest mark that was delivered
 	screenOn  bool          // the last state passed to onScreenChange
 	roomFreed chan struct{} // closed when pending shrinks; nil without a waiter
 }
 
-func newStreamMerger(nonce string, read func([]byte) (int, error), onText func(timeline.Stream, timeline.TextKind, []byte), onFrame func(ipc.Message)) *streamMerger {
+func newStreamMerger(nonce string, read func([]byte) (int, error), onText func(timeline.Text), onFrame func(ipc.Message)) *streamMerger {
 	return &streamMerger{
 		prefix:       []byte("\x1b_" + nonce + ";"),
 		readTerminal: read,
@@ -219,13 +220,15 @@ func (s *streamMerger) deliverUpTo(mark uint64) (reached bool) {
 		kind, number := parseMarker(body[:max(end, 0)])
 		switch {
 		case kind == 'O':
-			s.stream, s.kind = timeline.Stdout, ""
+			s.stream, s.kind, s.begins = timeline.Stdout, "", false
 		case kind == 'E':
-			s.stream, s.kind = timeline.Stderr, ""
+			s.stream, s.kind, s.begins = timeline.Stderr, "", false
+		case kind == 'B':
+			s.stream, s.kind, s.begins = timeline.Stdout, timeline.TextResult, true
 		case kind == 'R':
-			s.stream, s.kind = timeline.Stdout, timeline.TextResult
+			s.stream, s.kind, s.begins = timeline.Stdout, timeline.TextResult, false
 		case kind == 'T':
-			s.stream, s.kind = timeline.Stderr, timeline.TextTraceback
+			s.stream, s.kind, s.begins = timeline.Stderr, timeline.TextTraceback, false
 		case kind == '#' && number == mark && mark > 0:
 			reached = true
 		case kind == '#' && number > s.lastMark && mark == 0:
@@ -255,10 +258,10 @@ func (s *streamMerger) holdBack(rest []byte) {
 	}
 }
 
-// parseMarker parses the body of a marker: 'O', 'E', 'R', 'T', or '#' and a number. Kind 0 means
-// that it is not a marker.
+// parseMarker parses the body of a marker: 'O', 'E', 'B', 'R', 'T', or '#' and a number. Kind 0
+// means that it is not a marker.
 func parseMarker(body []byte) (kind byte, number uint64) {
-	if len(body) == 1 && strings.IndexByte("OERT", body[0]) >= 0 {
+	if len(body) == 1 && strings.IndexByte("OEBRT", body[0]) >= 0 {
 		return body[0], 0
 	}
 	if len(body) > 1 && body[0] == '#' {
@@ -271,7 +274,8 @@ func parseMarker(body []byte) (kind byte, number uint64) {
 
 func (s *streamMerger) emitText(b []byte) {
 	if len(b) > 0 {
-		s.onText(s.stream, s.kind, bytes.Clone(b))
+		s.onText(timeline.Text{Stream: s.stream, Kind: s.kind, Begins: s.begins, Data: bytes.Clone(b)})
+		s.begins = false
 	}
 }
 

@@ -32,13 +32,16 @@ func (r *mergeRecorder) write(f *streamMerger, s string, stop chan struct{}) {
 
 func (r *mergeRecorder) newMerger() *streamMerger {
 	var last timeline.TextKind
-	return newStreamMerger("n0", r.read, func(s timeline.Stream, kind timeline.TextKind, b []byte) {
-		if kind != last { // consecutive parts of one kind get one tag
-			last = kind
-			fmt.Fprintf(&r.b, "<%s>", kind)
+	return newStreamMerger("n0", r.read, func(text timeline.Text) {
+		if text.Begins {
+			r.b.WriteString("<begins>")
 		}
-		if s == timeline.Stderr {
-			for _, c := range b { // byte by byte, since a chunk may end inside a character
+		if text.Kind != last { // consecutive parts of one kind get one tag
+			last = text.Kind
+			fmt.Fprintf(&r.b, "<%s>", last)
+		}
+		if text.Stream == timeline.Stderr {
+			for _, c := range text.Data { // byte by byte, since a chunk may end inside a character
 				if 'a' <= c && c <= 'z' {
 					c -= 'a' - 'A'
 				}
@@ -46,7 +49,7 @@ func (r *mergeRecorder) newMerger() *streamMerger {
 			}
 			return
 		}
-		r.b.Write(b)
+		r.b.Write(text.Data)
 	}, func(m ipc.Message) {
 		fmt.Fprintf(&r.b, "<%s %d>", m.Type(), ipc.MarkOf(m))
 	})
@@ -184,7 +187,7 @@ func TestStreamMerger(t *testing.T) {
 
 	t.Run("a lost marker in a flood of output holds nothing up", func(t *testing.T) {
 		var p mergeRecorder
-		f := newStreamMerger("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Stream, timeline.TextKind, []byte) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
+		f := newStreamMerger("n0", func(b []byte) (int, error) { return copy(b, "for ever"), nil }, func(timeline.Text) {}, func(m ipc.Message) { p.b.WriteString(m.Type()) })
 		f.mergeFrame(ipc.Idle{Mark: 1})
 		if got, want := p.b.String(), "idle"; got != want {
 			t.Errorf("got %q, want %q", got, want)

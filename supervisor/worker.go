@@ -265,11 +265,11 @@ func (w *worker) readTerminal() {
 }
 
 // handleText records text. The stream merger calls it in order.
-func (w *worker) handleText(stream timeline.Stream, kind timeline.TextKind, b []byte) {
+func (w *worker) handleText(b timeline.Text) {
 	s := w.s
-	w.display.write(b)
+	w.display.write(b.Data)
 	s.mu.Lock()
-	e := s.m.outputEvent(timeline.Text{Stream: stream, Data: b, Kind: kind}, b)
+	e := s.m.outputEvent(b, b.Data)
 	s.unlock()
 	s.log.Append(e)
 }

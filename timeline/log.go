@@ -145,14 +145,17 @@ func (l *Log) Append(e Event) Event {
 		e.Body = event.RedactBody(&l.redactor.SecretSet, e.Body)
 		return l.appendLocked(e)
 	}
-	if last, ok := l.redactor.lastText.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind) {
+	if last, ok := l.redactor.lastText.Body.(Text); ok && (last.Stream != t.Stream || last.Kind != t.Kind || t.Begins) {
 		l.appendPendingLocked(l.redactor.Flush)
 	}
-	l.redactor.lastText = e
+	t.Begins = t.Begins || l.redactor.hasHeldBegin()
 	if t.Data = l.redactor.Write(t.Data); len(t.Data) == 0 {
+		l.redactor.setLastText(e, t)
 		return e
 	}
 	e.Body = t
+	t.Begins = false
+	l.redactor.setLastText(e, t)
 	return l.appendLocked(e)
 }
 
@@ -165,6 +168,8 @@ func (l *Log) appendPendingLocked(get func() []byte) {
 	if t := e.Body.(Text); !l.closed {
 		if t.Data = get(); len(t.Data) > 0 {
 			e.Body = t
+			t.Begins = false
+			l.redactor.setLastText(e, t)
 			l.appendLocked(e)
 		}
 	}

@@ -84,7 +84,7 @@ func (s *logSnapshot) firstEntry() store.Entry {
 
 // sliceText returns the bytes from..to of a text.
 func sliceText(t Text, from, to int) Text {
-	t.Data = t.Data[from:to]
+	t.Data, t.Begins = t.Data[from:to], t.Begins && from == 0
 	return t
 }
 

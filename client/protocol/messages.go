@@ -216,6 +216,7 @@ type StartParams struct {
 	After      timeline.Seq `json:"after,omitempty"`
 	ReadCursor timeline.Seq `json:"read_cursor,omitempty"` // how far Author had read before, as in ReadCursorParams
 	Continues  bool         `json:"continues,omitempty"`   // cancelling the call ends the wait, not the turn
+	Queue      bool         `json:"queue,omitempty"`       // wait while the session is busy; see session.TurnQueuer
 	Request    string       `json:"request,omitempty"`
 }
 

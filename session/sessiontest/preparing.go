@@ -3,6 +3,7 @@ package sessiontest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +48,10 @@ func runPreparing(t *testing.T, open func(t *testing.T, prepare ...workers.Prepa
 		{"an interrupt drops the input that waits for a preparation", testPreparationInterrupt},
 		{"the first reply begins with the notices of the start", testFirstReply},
 		{"followers of a turn that never ran get an error", testNeverRan},
+		{"the first run has the notices of the start", testRunFirst},
+		{"a run waits for a preparation no longer than its context", testRunPreparing},
+		{"a run whose input is dropped during a preparation says so", testRunDropped},
+		{"a run during a preparation that fails is refused with its error", testRunNotPrepared},
 		{"a failed preparation refuses the input with its own error", testPreparationFails},
 		{"reset restarts a preparation at once", testPreparationReset},
 		{"close ends a preparation at once", testPreparationClosed},
@@ -232,6 +237,87 @@ func testFirstReply(t *testing.T, s session.Session, w *fakePreparation) {
 	}
 	if r := runCode(t, s, "print b"); r.Text() != "b\n" {
 		t.Errorf("the second one: got %q", r.Text())
+	}
+}
+
+func testRunFirst(t *testing.T, s session.Session, w *fakePreparation) {
+	first := make(chan *session.Result, 1)
+	go func() {
+		r, err := session.Run(withTimeout(t), s, "print a", &session.RunOptions{Timeout: time.Minute})
+		if err != nil {
+			t.Error(err)
+		}
+		first <- r
+	}()
+	w.result <- nil
+	if r := <-first; r == nil || r.Text != "a\n" || !slices.Equal(r.Notices, []string{"prepared"}) {
+		t.Errorf("the first run: got %+v", r)
+	}
+	if r := run(t, s, "print b", nil); r.Text != "b\n" || len(r.Notices) > 0 {
+		t.Errorf("the second one: got %+v", r)
+	}
+}
+
+func testRunPreparing(t *testing.T, s session.Session, w *fakePreparation) {
+	ctx, cancel := context.WithTimeout(withTimeout(t), 50*time.Millisecond)
+	defer cancel()
+	if r, err := session.Run(ctx, s, "print no", &session.RunOptions{Timeout: time.Nanosecond}); r != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	w.result <- nil
+	for { // a daemon may still be taking the input back
+		r, err := session.Run(withTimeout(t), s, "print a", nil)
+		if errors.Is(err, session.ErrBusy) {
+			continue
+		}
+		if err != nil || r.Text != "a\n" {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		return
+	}
+}
+
+func testRunDropped(t *testing.T, s session.Session, w *fakePreparation) {
+	dropped := make(chan *session.Result, 1)
+	go func() {
+		r, err := session.Run(withTimeout(t), s, "print never", nil)
+		if err != nil {
+			t.Error(err)
+		}
+		dropped <- r
+	}()
+	for {
+		if result, err := s.Interrupt(withTimeout(t), 1); err != nil || result == session.InterruptIdle {
+			break
+		}
+	}
+	if r := <-dropped; r == nil || r.Outcome != timeline.OutcomeInterrupted || r.Error == nil || r.Text != "" {
+		t.Errorf("got %+v", r)
+	}
+	w.result <- nil
+	wantFree(t, s)
+}
+
+func testRunNotPrepared(t *testing.T, s session.Session, w *fakePreparation) {
+	refused := make(chan error, 1)
+	go func() {
+		r, err := session.Run(withTimeout(t), s, "print no", nil)
+		if r != nil {
+			t.Errorf("got %+v", r)
+		}
+		refused <- err
+	}()
+	for i := readInfo(t, s); i.Turn == 0; i = readInfo(t, s) { // the run waits for the preparation
+		if _, err := s.Wait(withTimeout(t), 0, session.WaitAtMost(time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := s.Wait(withTimeout(t), 1, &session.WaitOptions{Poll: true}); err == nil && r.Turn == 1 {
+			break
+		}
+	}
+	w.result <- errors.New("no such package")
+	if err := <-refused; !errors.Is(err, session.ErrStart) || !strings.Contains(err.Error(), "no such package") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -34,7 +34,7 @@ type promise struct {
 // Run runs the suite. open opens a separate session for each test, and closes it after the test.
 // The worker may still be starting. The Spec of the session has the preparations in prepare.
 func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) session.Session) {
-	for _, promise := range append(terminalPromises(), []promise{
+	for _, promise := range append(slices.Concat(terminalPromises(), runPromises(), queuePromises()), []promise{
 		{"a turn ends when the worker reports it, and its reply has its text", testTurnEnds},
 		{"turns are identified by number, also after their end", testTurnNumbers},
 		{"a second input is refused at once, and the error says what runs", testBusy},
@@ -144,7 +144,7 @@ func testDisplays(t *testing.T, s session.Session) {
 		return map[string][]byte{"text/plain": []byte(text), "text/html": []byte("<b>" + text + "</b>")}
 	}
 	want := []timeline.Body{
-		timeline.Text{Data: []byte("42\r\n"), Kind: timeline.TextResult},
+		timeline.Text{Data: []byte("42\r\n"), Kind: timeline.TextResult, Begins: true},
 		timeline.Display{Data: bundle("42"), Result: true},
 		timeline.Display{Data: bundle("10%"), ID: "bar"},
 		timeline.Display{Data: bundle("20%"), ID: "bar", Update: true},

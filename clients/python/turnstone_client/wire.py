@@ -997,6 +997,7 @@ class Session(_Session, total=False):
     preparation_error: str  # why the preparation failed
     packages: List[str]  # packages that were requested for it
     input_request: "InputRequest"  # set when State is StateWaiting
+    queued_inputs: int  # how many wait for their turn; see TurnQueuer
     listener: "Listener"  # a program that would read keys now; nil if none is seen
     prompt: str
     pid: int  # of the worker; 0 when there is none
@@ -1067,6 +1068,7 @@ class StartParams(_StartParams, total=False):
     after: int
     read_cursor: int  # how far Author had read before, as in ReadCursorParams
     continues: bool  # cancelling the call ends the wait, not the turn
+    queue: bool  # wait while the session is busy; see session.TurnQueuer
     request: str
 
 

@@ -814,6 +814,8 @@ export interface Session {
   turn: number;
   /** set when State is StateWaiting */
   input_request?: InputRequest;
+  /** how many wait for their turn; see TurnQueuer */
+  queued_inputs?: number;
   /** a program that would read keys now; nil if none is seen */
   listener?: Listener;
   prompt?: string;
@@ -897,6 +899,8 @@ export interface StartParams {
   read_cursor?: number;
   /** cancelling the call ends the wait, not the turn */
   continues?: boolean;
+  /** wait while the session is busy; see session.TurnQueuer */
+  queue?: boolean;
   request?: string;
 }
 

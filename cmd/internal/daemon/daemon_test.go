@@ -50,7 +50,7 @@ type testDaemon struct {
 
 func startDaemon(t testing.TB, change func(*daemon.Options)) *testDaemon {
 	t.Helper()
-	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir()})
+	sup, err := supervisor.New(&supervisor.Options{Dir: t.TempDir(), MaxSessions: 200}) // the suite opens one for each promise
 	if err != nil {
 		t.Fatal(err)
 	}

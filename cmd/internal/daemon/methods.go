@@ -233,7 +233,7 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p protoc
 			return session.Reply{}, err
 		}
 	}
-	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Input))}
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Queue, p.Input))}
 	started, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) { return d.startTurn(ctx, c, p) })
 	defer forget()
 	if err != nil {
@@ -250,6 +250,13 @@ func (d *Daemon) startTurn(ctx context.Context, c *clientState, p protocol.Start
 	}
 	if err != nil {
 		return turnHandle{}, err
+	}
+	if p.Queue {
+		turn, err := d.startQueued(ctx, e, c, p)
+		if err := d.sessionError(e, err); err != nil {
+			return turnHandle{}, err
+		}
+		return newTurnHandle(e, turn), nil
 	}
 	s := e.session.As(p.Author)
 	submit := s.Submit

@@ -31,6 +31,7 @@ type namedRequest struct {
 	name        string
 	fingerprint [sha256.Size]byte // of the method and its params; a repetition has the same one
 	calls       int               // guarded by Daemon.mu; calls without an answer yet
+	absence     *absence          // guarded by Daemon.mu; set while an input waits in a queue
 	cancel      context.CancelCauseFunc
 	done        chan struct{} // closed when effect and err are set
 	effect      any
@@ -125,7 +126,9 @@ func (d *Daemon) findRequest(r *rpcserver.Request, t retryableCall) (q *namedReq
 		if q.fingerprint != fingerprint {
 			return nil, nil, rpcserver.InvalidParams("request %q was another call; use a new name for each call, and an old name only to repeat its call", t.requestID)
 		}
-		q.calls++
+		if q.calls++; q.calls == 1 {
+			q.absence.end()
+		}
 		return q, nil, nil
 	}
 	if !log.evictOldest() {
@@ -133,6 +136,7 @@ func (d *Daemon) findRequest(r *rpcserver.Request, t retryableCall) (q *namedReq
 	}
 	runCtx, cancel := context.WithCancelCause(d.ctx)
 	q = &namedRequest{client: l.client, name: t.requestID, fingerprint: fingerprint, calls: 1, cancel: cancel, done: make(chan struct{})}
+	runCtx = context.WithValue(runCtx, requestKey{}, q)
 	if log.byName == nil {
 		log.byName = make(map[string]*namedRequest)
 	}
@@ -149,6 +153,7 @@ func (d *Daemon) finishCall(q *namedRequest) {
 	if q.calls--; q.calls > 0 {
 		return
 	}
+	q.absence.begin()
 	log := &q.client.requests
 	if i := slices.Index(log.order, q); i >= 0 {
 		log.order = append(slices.Delete(log.order, i, i+1), q)

@@ -17,6 +17,7 @@
 //	raw TEXT          writes to the terminal behind the worker's back, as C code would
 //	image [SOURCE]    shows an image; with SOURCE, it replaces the last one of SOURCE
 //	result TEXT       echoes a value and shows it as HTML, too
+//	more TEXT         continues the echo of a value, or echoes one without marking its beginning
 //	trace TEXT        writes TEXT as a traceback
 //	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID
 //	clear             clears the displayed output

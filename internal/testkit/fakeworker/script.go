@@ -81,6 +81,10 @@ func scriptCommands() map[string]scriptCommand {
 		},
 		"image":  showImage,
 		"result": showResult,
+		"more": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
+			w.printAs(ipc.Stdout, ipc.TextResult, a+"\n")
+			return nil
+		},
 		"trace": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
 			w.printAs(ipc.Stderr, ipc.TextTraceback, a+"\n")
 			return nil
@@ -197,7 +201,7 @@ func showImage(w *fakeWorker, _ *workerTurn, source string) *ipc.RuntimeError {
 
 // showResult echoes a value.
 func showResult(w *fakeWorker, _ *workerTurn, text string) *ipc.RuntimeError {
-	w.printAs(ipc.Stdout, ipc.TextResult, text+"\n")
+	w.printPart(ipc.Output{Stream: ipc.Stdout, Kind: ipc.TextResult, Begins: true, Data: []byte(text + "\n")})
 	w.sendFrame(ipc.Display{Data: displayBundle(text), Kind: ipc.DisplayResult})
 	return nil
 }

@@ -412,13 +412,26 @@ func (w *fakeWorker) printText(stream ipc.Stream, text string) { w.printAs(strea
 
 // printAs is printText for text that is more than output.
 func (w *fakeWorker) printAs(stream ipc.Stream, kind ipc.TextKind, text string) {
+	w.printPart(ipc.Output{Stream: stream, Kind: kind, Data: []byte(text)})
+}
+
+// printPart prints what a frame would carry.
+func (w *fakeWorker) printPart(o ipc.Output) {
 	w.sending.Lock()
 	defer w.sending.Unlock()
+	stream, kind, text := o.Stream, o.Kind, string(o.Data)
+	if !w.mergesText && !o.Begins {
+		w.writeOutputLocked(stream, kind, o.Data)
+		return
+	}
 	if !w.mergesText {
-		w.writeOutputLocked(stream, kind, []byte(text))
+		w.sendLocked(o)
 		return
 	}
 	code := map[ipc.TextKind]string{ipc.TextResult: "R", ipc.TextTraceback: "T"}[kind]
+	if o.Begins {
+		code = "B"
+	}
 	if code == "" && stream == ipc.Stderr {
 		code = "E"
 	}

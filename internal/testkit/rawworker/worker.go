@@ -323,7 +323,7 @@ func (w *RawWorker) mergeStreams() {
 			w.stream, w.kind = ipc.Stderr, ""
 		case body == "O":
 			w.stream, w.kind = ipc.Stdout, ""
-		case body == "R":
+		case body == "B", body == "R":
 			w.stream, w.kind = ipc.Stdout, ipc.TextResult
 		case body == "T":
 			w.stream, w.kind = ipc.Stderr, ipc.TextTraceback

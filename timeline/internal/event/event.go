@@ -75,6 +75,9 @@ type (
 		Stream Stream
 		Data   []byte
 		Kind   TextKind // "" for other text
+		// Begins says that the echo of a value begins here, if Kind is TextResult. A worker that
+		// does not tell never sets it.
+		Begins bool
 	}
 
 	// Display is content to show, in several equivalent types. An image is a Display with one

@@ -39,6 +39,7 @@ type headerJSON struct {
 // contentJSON has the fields of text and displays: what the code wrote.
 type contentJSON struct {
 	Stream string   `json:"stream,omitempty"` // "stderr"; empty means stdout
+	Begins bool     `json:"begins,omitempty"` // of text: an echo begins here
 	Text   string   `json:"text,omitempty"`   // of text, input_line
 	Data   dataJSON `json:"data,omitzero"`    // of a display, and of text that is not UTF-8
 
@@ -177,7 +178,7 @@ func (e Event) toJSON() eventJSON {
 		} else {
 			w.Data.bytes = b.Data
 		}
-		w.Kind = string(b.Kind)
+		w.Kind, w.Begins = string(b.Kind), b.Begins
 		return w
 	case Display:
 		w.Data.types, w.ID, w.Update, w.Result, w.Title, w.Omitted = b.Data, b.ID, b.Update, b.Result, b.Title, b.Omitted
@@ -203,7 +204,7 @@ func (j eventJSON) toEvent() Event {
 	e := Event{Seq: j.Seq, At: j.At, Generation: j.Generation, Turn: j.Turn, BetweenTurns: j.BetweenTurns, Silent: j.Silent, Line: j.Line}
 	switch j.Type {
 	case kindText.name:
-		b := Text{Data: j.Data.bytes, Kind: TextKind(j.Kind)}
+		b := Text{Data: j.Data.bytes, Kind: TextKind(j.Kind), Begins: j.Begins}
 		if j.Stream == "stderr" {
 			b.Stream = Stderr
 		}

@@ -175,15 +175,22 @@ func (c *codec) flagFields(one, two *bool) {
 // textKinds lists the kinds of text by their number in a record.
 var textKinds = []TextKind{"", TextResult, TextTraceback}
 
-// textKindField encodes or decodes the stream and kind of a text in one byte.
+// textBegins is the bit of Text.Begins in the byte of textKindField.
+const textBegins = 8
+
+// textKindField encodes or decodes the stream and kind of a text in one byte, and whether it begins
+// an echo.
 func (c *codec) textKindField(t *Text) {
 	b := byte(t.Stream) | byte(max(0, slices.Index(textKinds, t.Kind)))<<1
+	if t.Begins {
+		b |= textBegins
+	}
 	c.byteField(&b)
-	kind := int(b >> 1)
+	kind := int(b &^ textBegins >> 1)
 	if kind >= len(textKinds) {
 		c.malformed, kind = true, 0
 	}
-	t.Stream, t.Kind = Stream(b&1), textKinds[kind]
+	t.Stream, t.Kind, t.Begins = Stream(b&1), textKinds[kind], b&textBegins != 0
 }
 
 // bundleField encodes or decodes bytes by MIME type.

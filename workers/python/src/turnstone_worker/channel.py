@@ -38,7 +38,7 @@ class Channel:
         self.sorting = False  # the leader has received something that it has not sorted yet
         self.mark = 0
         self.fresh = False  # this process has written text since the last mark
-        self.writers = {}  # threads whose text is not plain output: "result", "traceback", or a function that gets the text
+        self.writers = {}  # threads whose text is not plain output: "begin", "result", "traceback", or a function that gets the text
 
         # Input that has arrived.
         self.chunks = []  # bytes that are not parsed yet

@@ -252,7 +252,7 @@ class Display:
     def _echo(self, shown):
         """Writes the text of a value, marked as a result."""
         writers, thread = self.channel.writers, get_ident()
-        writers[thread] = "result"
+        writers[thread] = "begin"
         try:
             _print(shown)
         finally:

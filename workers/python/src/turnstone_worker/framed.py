@@ -47,6 +47,9 @@ class _Raw(io.RawIOBase):
             kind(data)
             return len(data)
         message = {"type": "output", "stream": self.stream, "data": data}
+        if kind == "begin" and self.stream == "stdout":
+            kind = channel.writers[get_ident()] = "result"  # what follows continues the echo
+            message["begins"] = True
         if kind == _KINDS[self.stream]:
             message["kind"] = kind
         channel._send(message, True)

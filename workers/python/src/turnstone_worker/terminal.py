@@ -16,6 +16,7 @@ from turnstone_worker.codec import MAX_OUTPUT
 from turnstone_worker.natives import replace
 from turnstone_worker.system import KEEPS_MARKERS, move_high
 
+_ECHOES = ("begin", "result")  # the kinds of text that echo a value
 _BULK = 4096  # larger writes, in bytes, use the channel: pipes are 8 times as fast
 _is_inheritable = os.get_inheritable
 _PLAIN = frozenset((str, int, float, bool, type(None)))  # their str() runs no user code
@@ -29,7 +30,8 @@ class Fence:
         self.prefix = prefix
         self.to_stderr = prefix + b"E\x1b\\"
         self.to_stdout = prefix + b"O\x1b\\"
-        self.marks = {"result": prefix + b"R\x1b\\", "traceback": prefix + b"T\x1b\\"}  # around text that is not plain output
+        # around text that is not plain output
+        self.marks = {"begin": prefix + b"B\x1b\\", "result": prefix + b"R\x1b\\", "traceback": prefix + b"T\x1b\\"}
         self.name = os.ttyname(0)  # raises OSError without a terminal; then there is no fence
         self.identity = _identity(0)
         self.open(0)
@@ -108,13 +110,16 @@ class Bytes(io.BufferedWriter):
     def write(self, b, _native=io.BufferedWriter.write, _flush=io.BufferedWriter.flush):
         kind = None
         if self.channel is not None and self.channel.writers:
-            kind = self.channel.writers.get(get_ident())
+            thread = get_ident()
+            kind = self.channel.writers.get(thread)
             if callable(kind):
                 kind(b)
                 return len(b)
+            if kind == "begin":
+                self.channel.writers[thread] = "result"  # what follows continues the echo
         if len(b) >= _BULK and self._write_large("stdout", b, kind):
             return len(b)
-        if kind == "result" and self._write_marked(kind, b):
+        if kind in _ECHOES and self._write_marked(kind, b):
             return len(b)
         n = _native(self, b)
         _flush(self)
@@ -139,6 +144,9 @@ class Bytes(io.BufferedWriter):
         data = memoryview(b).cast("B")
         for i in range(0, len(data), MAX_OUTPUT):
             message = {"type": "output", "stream": stream, "data": data[i : i + MAX_OUTPUT]}
+            if kind == "begin":
+                message["begins"] = True
+                kind = "result"
             if kind is not None:
                 message["kind"] = kind
             channel.send(message, True)

@@ -740,6 +740,7 @@ static void write_console(const char *text, int n, int type) {
 	bool echoes = type == 0 && !forked && evaluates && mark_moved(&echo); /* R sets .Last.value before it echoes */
 	if (!forked)
 		show_page(midline, echoes && !echoing);
+	bool begins = echoes && !echoed;
 	echoing = echoes;
 	echoed = echoed || echoes;
 	midline = text[n - 1] != '\n';
@@ -747,7 +748,10 @@ static void write_console(const char *text, int n, int type) {
 	if (type == 0) {
 		if (!forked) {
 			interrupt_due();
-			terminal_echo(echoes);
+			if (begins)
+				terminal_begin_echo();
+			else
+				terminal_echo(echoes);
 		}
 		terminal_text(text, (size_t)n);
 		return;

@@ -157,6 +157,7 @@ void terminal_text(const char *text, size_t n);  /* standard output */
 void terminal_error(const char *text, size_t n, bool report); /* standard error; report: of the error that ends the turn */
 void terminal_waits(void);
 void terminal_echo(bool echo); /* whether standard output from here on echoes a value */
+void terminal_begin_echo(void); /* the next standard output begins the echo of a value */
 void terminal_flush(void);
 bool terminal_written(void); /* R has written text since the last marker; for the main thread */
 int terminal_tick(bool fresh); /* writes delayed text when it is due; like console_tick */

@@ -16,8 +16,9 @@
 
 static int terminal = -1; /* a description of our own, which user code cannot reach */
 static bool echoes;       /* it did when R started */
-static char to_stderr[64], to_stdout[64], to_echo[64], to_report[64], prefix[48];
+static char to_stderr[64], to_stdout[64], to_echo[64], to_begin[64], to_report[64], prefix[48];
 static bool echo_on; /* the markers say so; for the main thread */
+static bool echo_begins; /* the next text begins the echo; for the main thread */
 
 /* move_high moves fd to a number that user code is unlikely to use, and that select() still
  * accepts. Children do not inherit it. */
@@ -55,6 +56,7 @@ bool terminal_open(const char *nonce) {
 	snprintf(to_stderr, sizeof to_stderr, "%sE\033\\", prefix);
 	snprintf(to_stdout, sizeof to_stdout, "%sO\033\\", prefix);
 	snprintf(to_echo, sizeof to_echo, "%sR\033\\", prefix);
+	snprintf(to_begin, sizeof to_begin, "%sB\033\\", prefix);
 	snprintf(to_report, sizeof to_report, "%sT\033\\", prefix);
 	return true;
 }
@@ -135,6 +137,11 @@ void terminal_echo(bool echo) {
 	fputs(echo ? to_echo : to_stdout, stdout);
 }
 
+void terminal_begin_echo(void) {
+	if (terminal >= 0 && !forked)
+		echo_on = echo_begins = true;
+}
+
 void terminal_error(const char *text, size_t n, bool report) {
 	char whole[4096];
 	fflush(stdout);
@@ -173,18 +180,25 @@ void terminal_text(const char *text, size_t n) {
 		fflush(stdout);
 		return;
 	}
-	if (n < BULK || !terminal_is_fence()) {
+	bool begins = echo_begins;
+	echo_begins = false;
+	bool bulk = n >= BULK && terminal_is_fence();
+	if (begins)
+		fputs(bulk ? to_echo : to_begin, stdout); /* of bulk text, the frame says that it begins */
+	if (!bulk) {
 		fwrite(text, 1, n, stdout);
 		atomic_store(&unfinished, text[n - 1] != '\n');
 		return;
 	}
 	fflush(stdout);
-	for (size_t k; n > 0; text += k, n -= k) {
+	for (size_t k; n > 0; text += k, n -= k, begins = false) {
 		k = n < MAX_OUTPUT ? n : MAX_OUTPUT;
-		frame *f = send_begin("output", 2 + echo_on, true);
+		frame *f = send_begin("output", 2 + echo_on + begins, true);
 		put_text(f, "stream", "stdout");
 		if (echo_on)
 			put_text(f, "kind", "result");
+		if (begins)
+			put_bool(f, "begins", true);
 		put_bin_head(f, "data", k);
 		send_frame(f, text, k);
 	}

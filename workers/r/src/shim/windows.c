@@ -134,17 +134,20 @@ enum { TEXT_MOMENT = 10 }; /* ms of delay of text, at most twice that */
 static char text[32 << 10]; /* these variables are guarded by sending */
 static size_t texts;
 static char text_kind = 'O'; /* as the bodies of markers */
-static bool text_has_waited, echo_on;
+static bool text_has_waited, text_begins, echo_on, echo_begins;
 
 void text_going(void) {
 	static frame f;
 	if (texts == 0)
 		return;
 	bool special = text_kind == 'R' || text_kind == 'T';
-	frame_begin(&f, "output", 2 + special);
+	frame_begin(&f, "output", 2 + special + text_begins);
 	put_text(&f, "stream", text_kind == 'E' || text_kind == 'T' ? "stderr" : "stdout");
 	if (special)
 		put_text(&f, "kind", text_kind == 'R' ? "result" : "traceback");
+	if (text_begins)
+		put_bool(&f, "begins", true);
+	text_begins = false;
 	put_bin_head(&f, "data", texts);
 	frame_out(&f, text, texts);
 	texts = 0;
@@ -152,9 +155,13 @@ void text_going(void) {
 
 static void collect(char kind, const char *at, size_t n) {
 	take(&sending);
-	if (kind != text_kind)
+	bool begins = kind == 'R' && echo_begins;
+	if (kind != text_kind || begins)
 		text_going();
 	text_kind = kind;
+	text_begins = text_begins || begins;
+	if (begins)
+		echo_begins = false;
 	bool first = texts == 0;
 	if (first)
 		text_has_waited = false;
@@ -174,6 +181,7 @@ void terminal_text(const char *at, size_t n) { collect(echo_on ? 'R' : 'O', at, 
 void terminal_error(const char *at, size_t n, bool report) { collect(report ? 'T' : 'E', at, n); }
 void terminal_waits(void) {}
 void terminal_echo(bool echo) { echo_on = echo; }
+void terminal_begin_echo(void) { echo_on = echo_begins = true; }
 
 void terminal_flush(void) {
 	take(&sending);
