@@ -214,6 +214,27 @@ class UsersDaemonTest(unittest.TestCase):
         await other.close()
 
     @with_daemon
+    async def test_queued_code_runs_in_the_order_of_the_calls(self, client, daemon):
+        first = await client.create("main", language="python")
+        await first.run("import time; order = []")
+        others = [await connect_when_ready(daemon) for _ in range(4)]
+        running = asyncio.ensure_future(first.run("time.sleep(1)"))
+        while (await first.info())["state"] != "running":
+            await asyncio.sleep(0.01)
+        runs = []
+        for number, other in enumerate(others):
+            runs.append(asyncio.ensure_future(other.session("main").run("order.append(%d)" % number, queue=True, timeout=0.5)))
+            await asyncio.sleep(0.05)
+        runs[2].cancel()  # it leaves the queue
+        await asyncio.wait(runs)
+        self.assertTrue(runs[2].cancelled())
+        self.assertEqual([run.result().outcome for run in runs if run is not runs[2]], ["ok"] * 3)
+        self.assertEqual((await running).outcome, "ok")
+        self.assertEqual((await first.run("order")).value, "[0, 1, 3]")
+        for other in others:
+            await other.close()
+
+    @with_daemon
     async def test_output_of_other_clients_is_not_in_a_result(self, client, daemon):
         session = await client.create("main", language="python")
         self.assertEqual((await session.run("1")).value, "1")
