@@ -20,6 +20,7 @@ var handWrittenEventFields = map[string][]objectField{
 		{name: "text", kind: typeForm{basic: text}},
 		{name: "data", doc: "in base64, instead of text that is not UTF-8", kind: typeForm{basic: text}},
 		{name: "kind", doc: "the echo of a value, or the error report that ended the turn; missing for other text", kind: typeForm{enum: []string{"result", "traceback"}}},
+		{name: "begins", doc: "the echo of a value begins here; some workers do not tell", kind: typeForm{basic: boolean}},
 	},
 	"display": {
 		{name: "data", doc: "by MIME type: text, or bytes that are not UTF-8", kind: typeForm{values: &typeForm{anyOf: []typeForm{{basic: text}, {object: "Base64"}}}}},

@@ -77,7 +77,7 @@ func TestEvents(t *testing.T) {
 	}
 	// A body with all fields has all keys. Two are of text: one for UTF-8, and one for other bytes.
 	bodies := []timeline.Body{
-		timeline.Text{Stream: timeline.Stderr, Data: []byte("a"), Kind: timeline.TextResult}, timeline.Text{Data: []byte("\xff")},
+		timeline.Text{Stream: timeline.Stderr, Data: []byte("a"), Kind: timeline.TextResult, Begins: true}, timeline.Text{Data: []byte("\xff")},
 		timeline.Display{Data: map[string][]byte{"text/plain": []byte("a")}, Meta: []byte(`{"a":1}`), ID: "a", Update: true, Result: true, Title: "a", Omitted: map[string]timeline.Blob{"a": {Bytes: 1}}},
 		filled[timeline.OutputCleared](), filled[timeline.FullScreenChanged](), filled[timeline.TurnStarted](), filled[timeline.TurnEnded](), filled[timeline.InputRequested](),
 		filled[timeline.InputRequestEnded](), filled[timeline.InputLine](), filled[timeline.Interrupt](), filled[timeline.Progress](), filled[timeline.Preparation](),

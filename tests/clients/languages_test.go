@@ -57,8 +57,12 @@ func TestClientLibraries(t *testing.T) {
 		compiler := nodeCommand(t, installedFile(t, "typescript/bin/tsc"))
 		runScript(t, copied, nil, compiler...)
 		runScript(t, copied, nil, append(compiler, "-p", "test")...)
-		built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
-		runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
+		tests, err := filepath.Glob(filepath.Join(copied, "test", "*.test.mjs"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js"), "TURNSTONE_TSC=" + installedFile(t, "typescript/bin/tsc")}
+		runScript(t, copied, built, append(nodeCommand(t, "--test", "--test-concurrency=2"), tests...)...)
 	})
 }
 

@@ -473,7 +473,7 @@ class PrivateSupervisorTest(unittest.TestCase):
                 with self.assertRaises(TurnstoneError) as lost:
                     session.run(code)
                 kinds.append(lost.exception.kind)
-            self.assertEqual(kinds, ["outcome_unknown", "unreachable", "unreachable"])
+            self.assertEqual(kinds, ["lost"] * 3)
             self.assertIn("SIGKILL", str(lost.exception))
 
     @ON_LINUX

@@ -99,7 +99,7 @@ class PrivateClient(Client):
         said = self._read_stderr()
         if self._connection is None:
             return TurnstoneError("unreachable", "the program %s did not start as a private supervisor (%s)%s" % (self._process.args[0], why, ": " + said if said else ""))  # type: ignore[index]
-        return TurnstoneError("unreachable", "the private supervisor has ended (%s), and the session and its variables are gone: open a new one%s" % (why, "; it said: " + said if said else ""))
+        return TurnstoneError("lost", "the private supervisor has ended (%s), and the session and its variables are gone: open a new one%s" % (why, "; it said: " + said if said else ""))
 
     def _read_stderr(self) -> str:
         if self._stderr is None or self._stderr.closed:

@@ -1129,6 +1129,7 @@ class TextEvent(_TextEvent, total=False):
     text: str
     data: str  # in base64, instead of text that is not UTF-8
     kind: Literal["result", "traceback"]  # the echo of a value, or the error report that ended the turn; missing for other text
+    begins: bool  # the echo of a value begins here; some workers do not tell
 
 
 class _Tick(TypedDict):

@@ -143,7 +143,7 @@ export class Run {
   private async start(): Promise<number> {
     const { session } = this;
     const { signal } = this.options;
-    const params: StartParams & { queue?: boolean } = { session: session.name, input: this.code, request: session.client.newRequest(), ...(this.options.queue ? { queue: true } : {}), ...session.signed() };
+    const params: StartParams = { session: session.name, input: this.code, request: session.client.newRequest(), ...(this.options.queue ? { queue: true } : {}), ...session.signed() };
     let wasSent = false;
     try {
       return (await session.call("turn/start", params, { signal, sent: () => (wasSent = true) })).turn;
@@ -153,7 +153,7 @@ export class Run {
     try {
       return (await session.call("turn/start", params)).turn; // the same request tells whether the turn has started after all
     } catch (error) {
-      throw hasKind(error, "cancelled") ? signal.reason : error;
+      throw hasKind(error, "unreachable", "outcome_unknown", "lost", "no_session") ? error : signal.reason; // any other refusal says that it has not
     }
   }
 
@@ -261,7 +261,7 @@ export class Run {
   private async takeText(event: TextEvent): Promise<void> {
     const text = this.builder.decoder.decode(event);
     if (event.kind === "traceback") this.builder.traceback.push(this.builder.cut(text));
-    else if (event.kind === "result") this.builder.addValue(text);
+    else if (event.kind === "result") this.builder.addValue(text, event.begins === true);
     else await this.output(text, event.stream === "stderr");
   }
 
@@ -354,8 +354,8 @@ class ResultBuilder {
   }
 
   /** Adds a part of a value's echo. R shows several values: the last one is the value, and the others are text. */
-  addValue(text: string): void {
-    if (this.value.length > 0 && this.text.length > this.valueAt) {
+  addValue(text: string, begins: boolean): void {
+    if (this.value.length > 0 && (begins || this.text.length > this.valueAt)) {
       this.text.splice(this.valueAt, 0, ...this.value);
       this.value = [];
     }

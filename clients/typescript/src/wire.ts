@@ -945,6 +945,8 @@ export interface TextEvent extends EventHeader {
   data?: string;
   /** the echo of a value, or the error report that ended the turn; missing for other text */
   kind?: "result" | "traceback";
+  /** the echo of a value begins here; some workers do not tell */
+  begins?: boolean;
 }
 
 /** A Tick is a short summary of the current state of a session. It notifies a front end that there is something new to read. */

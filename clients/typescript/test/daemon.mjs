@@ -1,9 +1,9 @@
 // What the tests share. The environment variable REPL names the built program, and TURNSTONE_CLIENT the built client.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { test } from "node:test";
 
@@ -79,6 +79,11 @@ export function processesWith(text) {
       return false;
     }
   });
+}
+
+/** Reports whether PATH has a program. */
+export function which(name) {
+  return (process.env.PATH ?? "").split(delimiter).some((directory) => existsSync(join(directory, name)));
 }
 
 /** Waits until a condition holds. */

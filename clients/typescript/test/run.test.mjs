@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { clientTest, CodeError, Result, sessionTest, TurnstoneError, until } from "./daemon.mjs";
+import { clientTest, CodeError, Result, Session, sessionTest, TurnstoneError, until, which } from "./daemon.mjs";
 
 const png = "class P:\n  def __init__(self, n): self.n = n\n  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + b'a' * self.n\n";
 
@@ -141,7 +142,7 @@ sessionTest("an abort at any moment leaves a session that takes the next code", 
     const running = session.run(`ran += 1; print(${i}); time.sleep(0.002)`, { signal: stop.signal }).then((r) => {
       done++;
       if (r.text !== `${i}\n`) throw new Error(`${i}: ${r.text}`);
-    }, (error) => assert.equal(error, stop.signal.reason));
+    }, (error) => assert.ok(error === stop.signal.reason, String(error)));
     const at = Math.random() * 8;
     if (at < 1) stop.abort();
     else if (at < 2) setImmediate(() => stop.abort());
@@ -246,6 +247,36 @@ clientTest("another client's turn is refused, and its output is in no result", a
   assert.equal((await attached.run("print('new')")).text, "new\n");
   await other.wait(await other.start("for i in range(300000): print(i, 'x' * 40)")); // more than waits for a reader
   assert.equal((await session.run("print('mine')")).text, "mine\n");
+});
+
+clientTest("with queue a run waits for other clients, in the order of arrival", async (client, server) => {
+  const session = await client.create({ language: "python" });
+  await session.run("import time; order = []");
+  const first = session.run("time.sleep(0.5)");
+  await until(async () => (await session.info()).state === "running");
+  const stop = new AbortController();
+  const aborted = client.session(session.name).run("order.append('never')", { queue: true, signal: stop.signal });
+  const waiting = [];
+  for (let n = 0; n < 5; n++) {
+    waiting.push(client.session(session.name).run(`order.append(${n})`, { queue: true, timeoutMs: 50 }));
+    await until(async () => (await session.info()).queued_inputs >= n + 1); // the aborted one may come late
+  }
+  stop.abort(new Error("mine"));
+  await assert.rejects(aborted, { message: "mine" });
+  assert.ok((await Promise.all([first, ...waiting])).every((r) => r.ok));
+  assert.deepEqual((await session.run("order")).json(), [0, 1, 2, 3, 4]);
+});
+
+test("of several values in R, the last is the value, and the others are text", { skip: !which("R") && "R is not installed", timeout: 60_000 }, async () => {
+  const session = await Session.open({ language: "r" });
+  try {
+    let r = await session.run("x <- 5; x; 'a'; x");
+    assert.deepEqual([r.text, r.value], ['[1] 5\n[1] "a"\n', "[1] 5"]);
+    r = await session.run("x");
+    assert.deepEqual([r.text, r.value], ["", "[1] 5"]);
+  } finally {
+    await session.close();
+  }
 });
 
 sessionTest("thousands of runs need no more memory", async (session) => {
