@@ -80,6 +80,32 @@ func TestPackages(t *testing.T) {
 		}
 	})
 
+	t.Run("Python client finds the program that its extra installs", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "venv")
+		runInstalled(t, systemPath, findTool(t, "/usr/bin/python3"), "-m", "venv", dir)
+		pip := []string{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--no-index", "--disable-pip-version-check", "--find-links", filepath.Dir(findOne(t, "turnstone_client-*-py3-none-any.whl"))}
+		python := filepath.Join(dir, "bin", "python")
+		runInstalled(t, systemPath, append(pip, clientPackageName)...)
+		run := "import turnstone_client as t\ntry:\n  with t.Session() as s: print(s.run('6 * 7').value)\nexcept t.TurnstoneError as error: print(error)"
+		if output := runInstalled(t, "/nonexistent", python, "-c", run); !strings.Contains(output, "pip install 'turnstone-client[repl]'") {
+			t.Errorf("without the extra: %s", output)
+		}
+		runInstalled(t, systemPath, append(pip, clientPackageName+"[repl]")...)
+		if output := runInstalled(t, "/nonexistent", python, "-c", run); output != "42\n" {
+			t.Errorf("%s", output)
+		}
+		versions := "import turnstone_client as t, turnstone_client.program as p, importlib.metadata as m; print(t.__version__ == m.version('turnstone-client') == m.version('turnstone-repl'), p.find_program())"
+		if output := runInstalled(t, systemPath, python, "-c", versions); output != "True "+filepath.Join(dir, "bin", "repl")+"\n" {
+			t.Errorf("%s", output)
+		}
+		// An installation into a directory has its programs in a directory of its own.
+		target := t.TempDir()
+		runInstalled(t, systemPath, append(pip, "--target", target, clientPackageName+"[repl]")...)
+		if output := runInstalled(t, "/nonexistent", "/usr/bin/python3", "-c", "import sys; sys.path.insert(0, '"+target+"')\n"+run); output != "42\n" {
+			t.Errorf("--target: %s", output)
+		}
+	})
+
 	t.Run("wheel uses the user's Python when started by uvx", func(t *testing.T) {
 		uv, wheel := findTool(t, "uv"), findOne(t, "*x86_64*.whl")
 		uvx := []string{uv, "tool", "run", "--python", "/usr/bin/python3", "--from", wheel}

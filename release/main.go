@@ -98,6 +98,7 @@ func buildRelease(ctx context.Context, version, commit, out string, chosen []bui
 		{"archives", r.writeArchives},
 		{"Debian and RPM packages", r.writeSystemPackages},
 		{"Python wheels", r.writeWheels},
+		{"wheel of the Python client", r.writeClientWheel},
 		{"npm packages", r.writeNPMPackages},
 		{"bill of materials", r.writeBOM},
 		{"manifests of package managers", r.writeManifests},

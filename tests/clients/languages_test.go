@@ -6,19 +6,32 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 )
 
 func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 
-	// TestClientLibraries runs the client's own tests against the built command.
-	t.Run("the Python client passes its own tests", func(t *testing.T) {
-		t.Parallel()
-		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
-	})
+	// The subtests run the client's own tests against the built command, with the oldest and the newest
+	// Python. An object that was not closed is an error in them.
+	pythons, others, err := interpreters.Selected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if others != "" {
+		t.Log(others)
+	}
+	for _, python := range pythons {
+		t.Run("the Python client passes its own tests with "+python.Version, func(t *testing.T) {
+			t.Parallel()
+			checker := "PYRIGHT=" + strings.Join(nodeCommand(t, installedFile(t, "pyright/index.js")), " ")
+			runScript(t, "../../clients/python", []string{checker}, python.Path, "-W", "error::ResourceWarning", "-m", "unittest", "discover", "-s", "tests")
+		})
+	}
 
 	// The test files have accesses that must be errors, so a type that became "any" fails, too.
 	t.Run("pyright accepts the Python client, and narrows an event by its type", func(t *testing.T) {

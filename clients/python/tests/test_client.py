@@ -55,7 +55,7 @@ def with_daemon(test):
 
     def run(self):
         async def bounded(daemon):
-            async with await connect_when_ready(daemon, author="ada") as client:
+            async with await connect_when_ready(daemon, author="ada", reconnect_timeout=2) as client:
                 await asyncio.wait_for(test(self, client, daemon), DEADLINE)
 
         with tempfile.TemporaryDirectory() as directory:
@@ -74,15 +74,15 @@ class ClientTest(unittest.TestCase):
     async def test_a_session_keeps_its_variables(self, client, daemon):
         session = await client.create("main", language="python")
         await session.run("x = 41")
-        reply = await session.run("print(x + 1)")
-        self.assertEqual((reply["outcome"], text(reply["events"])), ("ok", "42\n"))
+        result = await session.run("print(x + 1)")
+        self.assertEqual((result.outcome, result.text), ("ok", "42\n"))
         self.assertEqual([s["name"] for s in await client.list()], ["main"])
         self.assertEqual((await (await client.open("main")).info())["turn"], 2)
 
     @with_daemon
     async def test_code_that_asks_gets_its_answer(self, client, daemon):
         session = await client.create()
-        reply = await session.run("print('hi ' + input('Who? '))")
+        reply = await session.wait(await session.start("print('hi ' + input('Who? '))"))
         self.assertEqual((reply["state"], reply["input_request"]["prompt"]), ("waiting", "Who? "))
         with self.assertRaises(TurnstoneError) as refused:
             await session.run("1")
@@ -98,7 +98,7 @@ class ClientTest(unittest.TestCase):
             with self.assertRaises(TurnstoneError) as caught:
                 await call
             self.assertEqual(caught.exception.kind, "stale")
-        reply = await session.run("os.system('echo name?; read a; echo got $a; read a; echo ${#a} bytes; read a; echo and $a')", timeout=DEADLINE)
+        reply = await session.wait(await session.start("os.system('echo name?; read a; echo got $a; read a; echo ${#a} bytes; read a; echo and $a')"))
         self.assertEqual((reply["state"], reply["input_request"]["terminal"]), ("waiting", True))
         self.assertEqual((await session.screen())["lines"][:1], ["name?"])
         with self.assertRaises(TurnstoneError) as caught:
@@ -131,16 +131,16 @@ class ClientTest(unittest.TestCase):
         for _ in range(5):
             with self.assertRaises(asyncio.TimeoutError):
                 await asyncio.wait_for(session.run("time.sleep(60)"), 0.2)
-            self.assertEqual((await session.run("1"))["outcome"], "ok")
-        asking = await session.run("input('? '); time.sleep(60)")
+            self.assertEqual((await session.run("1")).outcome, "ok")
+        asking = await session.wait(await session.start("input('? '); time.sleep(60)"))
         with self.assertRaises(asyncio.TimeoutError):
             await asyncio.wait_for(session.answer(asking["input_request"], "x\n"), 0.2)
-        self.assertEqual((await session.run("1"))["outcome"], "ok")
+        self.assertEqual((await session.run("1")).outcome, "ok")
         # The call waits for code that ignores the interrupt, but not forever.
         start = time.monotonic()
         with self.assertRaises(asyncio.TimeoutError):
-            await asyncio.wait_for(session.run("while True:\n  try: time.sleep(60)\n  except KeyboardInterrupt: pass"), 0.2)
-        self.assertLess(time.monotonic() - start, 10)
+            await asyncio.wait_for(session.run("while True:\n  try: time.sleep(60)\n  except BaseException: pass", grace=1), 0.2)
+        self.assertLess(time.monotonic() - start, 30)
         with self.assertRaises(TurnstoneError) as refused:
             await session.run("1")
         self.assertEqual(refused.exception.kind, "busy")
@@ -148,13 +148,13 @@ class ClientTest(unittest.TestCase):
     @with_daemon
     async def test_a_reply_is_complete(self, client, daemon):
         session = await client.create(language="python")
-        reply = await session.run("import json; print(json.dumps(list(range(100000))))")
+        reply = await self.replied(session, "import json; print(json.dumps(list(range(100000))))")
         self.assertEqual(json.loads(text(reply["events"])), list(range(100000)))
-        reply = await session.run("for i in range(100000): print(i)")
+        reply = await self.replied(session, "for i in range(100000): print(i)")
         self.assertEqual([int(line) for line in text(reply["events"]).split()], list(range(100000)))
         turn = await session.start("for i in range(100000): print(i)")
         self.assertEqual(len(text((await session.wait(turn))["events"]).split()), 100000)
-        asking = await session.run("input(); print('x' * 500000)")
+        asking = await self.replied(session, "input(); print('x' * 500000)")
         reply = await session.answer(asking["input_request"], "\n")
         self.assertEqual(text(reply["events"]).count("x"), 500000)
         # Images, one of which is larger than the inline data of a page.
@@ -163,7 +163,7 @@ class ClientTest(unittest.TestCase):
             "  def __init__(self, n): self.n = n\n"
             "  def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + bytes([self.n]) * (3_000_000 if self.n == 50 else 20_000)\n"
         )
-        reply = await session.run(image + "for n in range(90): display(P(n))")
+        reply = await self.replied(session, image + "for n in range(90): display(P(n))")
         shown = [event for event in reply["events"] if event["type"] == "display"]
         self.assertEqual([len(event["data"]["image/png"]["base64"]) for event in shown], [4_000_012 if n == 50 else 26680 for n in range(90)])
         self.assertFalse([event for event in shown if "omitted" in event])
@@ -171,7 +171,7 @@ class ClientTest(unittest.TestCase):
     @with_daemon
     async def test_text_reports_missing_output(self, client, daemon):
         session = await client.create(language="python")
-        reply = await session.run("for _ in range(70): print('x' * 999999)")  # more than a reply contains
+        reply = await self.replied(session, "for _ in range(70): print('x' * 999999)")  # more than a reply contains
         with self.assertRaises(TurnstoneError) as cut:
             text(reply["events"])
         self.assertEqual(cut.exception.kind, "incomplete")
@@ -186,7 +186,7 @@ class ClientTest(unittest.TestCase):
     async def test_the_end_of_a_worker_says_why(self, client, daemon):
         session = await client.create(language="python")
         for code, why in (("import os; os._exit(3)", "exit status 3"), ("import os; os.kill(os.getpid(), 9)", "SIGKILL")):
-            reply = await session.run(code)
+            reply = await self.replied(session, code)
             ended = [event for event in reply["events"] if event["type"] == "turn_ended"]
             self.assertIn(why, ended[0]["message"])
         for params in ({"dir": "/no/such/dir"}, {"limits": {"memory": 5}}, {"sandbox": "workspace", "network": "list", "hosts": ["a b"]}, {"runtime": "/no/such/python"}):
@@ -198,7 +198,7 @@ class ClientTest(unittest.TestCase):
     async def test_a_timeout_leaves_the_turn_running(self, client, daemon):
         session = await client.create()
         await session.run("import time")
-        reply = await session.run("while True: time.sleep(0.01)", timeout=0.2)
+        reply = await session.wait(await session.start("while True: time.sleep(0.01)"), timeout=0.2)
         self.assertEqual(reply["state"], "running")
         self.assertIn(await session.interrupt(reply["turn"]), ("idle", "pending"))
 
@@ -225,7 +225,7 @@ class ClientTest(unittest.TestCase):
         async for event in session.events():
             seen.append(event)
             if event["type"] == "turn_ended" and event["turn"] == 1:
-                client._writer.transport.abort()
+                client._connection._writer.transport.abort()
                 other = await connect_when_ready(daemon)
                 await other.session(session.name).run("print('two')")
                 await other.close()
@@ -245,7 +245,7 @@ class ClientTest(unittest.TestCase):
             resetting.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await resetting
-            self.assertEqual((await session.run("import time; 1"))["outcome"], "ok")
+            self.assertEqual((await session.run("import time; 1")).outcome, "ok")
         closing = asyncio.ensure_future(session.close())
         await asyncio.sleep(0)
         await asyncio.sleep(0)  # the request is on its way
@@ -277,16 +277,16 @@ class ClientTest(unittest.TestCase):
     async def test_an_error_raised_by_the_callers_function_ends_only_its_call(self, client, daemon):
         session = await client.create(language="python")
         with self.assertRaises(ZeroDivisionError):
-            await session.run("import time; time.sleep(60)", progress=lambda *_: 1 / 0)
+            await session.wait(await session.start("import time; time.sleep(60)"), progress=lambda *_: 1 / 0)
         await session.interrupt()
-        self.assertEqual((await session.run("1", timeout=float("inf")))["outcome"], "ok")
+        self.assertEqual((await session.run("1", timeout=float("inf"))).outcome, "ok")
 
     @with_daemon
     async def test_events_of_a_slow_reader_are_all_there(self, client, daemon):
         session = await client.create()
         seen = 0
-        running = asyncio.ensure_future(session.run("for k in range(30000): print(k)"))
-        with unittest.mock.patch("turnstone_client.client.MAX_QUEUED", 10_000):
+        await session.start("for k in range(30000): print(k)")
+        with unittest.mock.patch("turnstone_client.connection.MAX_QUEUED", 10_000):
             async for event in session.events():
                 if event["type"] == "text":
                     seen += event.get("text", "").count("\n")
@@ -294,27 +294,25 @@ class ClientTest(unittest.TestCase):
                     break
                 if event["seq"] % 20 == 0:
                     await asyncio.sleep(0.01)
-        await running
         self.assertEqual(seen, 30000)
 
     @with_daemon
     async def test_an_abandoned_stream_is_unsubscribed(self, client, daemon):
         session = await client.create(language="python")
-        running = asyncio.ensure_future(session.run("import time\nwhile True: print(0); time.sleep(0.001)"))
+        await session.start("import time\nwhile True: print(0); time.sleep(0.001)")
         for _ in range(100):  # more than a connection may have
             events = session.events()
             async for event in events:
                 if event["type"] == "text":
                     break
             await events.aclose()
-        self.assertEqual(client._streams, {})
+        self.assertEqual(client._connection.streams, {})
         await session.interrupt()
-        await running
 
     @with_daemon
     async def test_a_stream_cancelled_before_its_answer_is_unsubscribed(self, client, daemon):
         session = await client.create("main", language="python")
-        await session.run("1")
+        await session.wait(await session.start("1"))
         for _ in range(20):
             first = asyncio.ensure_future(session.events().__anext__())
             await asyncio.sleep(0)
@@ -322,7 +320,7 @@ class ClientTest(unittest.TestCase):
             first.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await first
-        while (await session.info())["watchers"] or client._streams:
+        while (await session.info())["watchers"] or client._connection.streams:
             await asyncio.sleep(0.01)
 
     @with_daemon
@@ -331,7 +329,7 @@ class ClientTest(unittest.TestCase):
         for call in (session.run("'\ud800'"), client.call("session/list", {"x": float("nan")})):
             with self.assertRaises(ValueError):
                 await asyncio.wait_for(call, 10)
-        self.assertEqual(text((await session.run("'\U0001f600'"))["events"]), "'\U0001f600'\n")
+        self.assertEqual((await session.run("'\U0001f600'")).value, "'\U0001f600'")
 
     @with_daemon
     async def test_code_that_is_not_a_string_is_refused(self, client, daemon):
@@ -365,9 +363,9 @@ class ClientTest(unittest.TestCase):
         session = await client.create()
         events = session.events()
         await events.__anext__()
-        await session.run("for k in range(200000): print(k, 'x' * 100)")
+        await client.call("turn/start", {"session": session.name, "input": "for k in range(200000): print(k, 'x' * 100)", "wait_ms": 1000 * DEADLINE})
         await client.info()  # everything sent before it has been read
-        (stream,) = client._streams.values()
+        (stream,) = client._connection.streams.values()
         self.assertLess(stream.bytes, 7 << 20)
         seen = 0
         async for event in events:
@@ -377,7 +375,7 @@ class ClientTest(unittest.TestCase):
                 break
         await events.aclose()
         self.assertEqual(seen, 200000)
-        self.assertEqual(client._streams, {})
+        self.assertEqual(client._connection.streams, {})
 
     @with_daemon
     async def test_events_end_with_the_session(self, client, daemon):
@@ -394,12 +392,13 @@ class ClientTest(unittest.TestCase):
     async def test_a_call_to_a_daemon_that_has_exited_fails_with_a_clear_error(self, client, daemon):
         session = await client.create()
         running = asyncio.ensure_future(session.run("import time; time.sleep(600)"))
-        await asyncio.sleep(0)
+        while (await session.info())["state"] != "running":
+            await asyncio.sleep(0.01)
         daemon.process.kill()
-        for call in (running, client.info()):
+        for call, kind in ((running, "outcome_unknown"), (client.info(), "unreachable")):
             with self.assertRaises(TurnstoneError) as gone:
                 await call
-            self.assertEqual(gone.exception.kind, "unreachable")
+            self.assertEqual(gone.exception.kind, kind)
 
     def test_a_missing_daemon_is_an_error_that_says_what_to_do(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -428,13 +427,17 @@ class ClientTest(unittest.TestCase):
             schema = json.load(file)
         session = await client.create("main", language="python")
         sent = [("Session", await session.info()), ("Daemon", await client.info())]
-        sent.append(("Reply", await session.run("import sys; print(1); print(2, file=sys.stderr); 1 / 0")))
-        reply = await session.run("input('? ')")
+        sent.append(("Reply", await self.replied(session, "import sys; print(1); print(2, file=sys.stderr); 1 / 0")))
+        reply = await self.replied(session, "input('? ')")
         sent += [("Reply", reply), ("InputRequest", reply["input_request"]), ("Reply", await session.answer(reply["input_request"], "x\n"))]
         sent += [("Variables", await self.answered(session.variables)), ("EventPage", await session.read()), ("TurnSummaries", await client.call("timeline/outline", {"session": "main"}))]
         sent += [("Completion", await session.complete("sys.ver")), ("Output", await session.output(grep="1")), ("ClientList", await client.call("connection/list"))]
         for name, value in sent:
             self.conforms(schema, {"$ref": "#/$defs/" + name}, value, name)
+
+    async def replied(self, session, code):
+        """Run code and return its reply at the end, or when it asks for input."""
+        return await session.wait(await session.start(code))
 
     async def answered(self, query):
         """Repeat a query until it has an answer: a busy machine may time out."""
