@@ -78,7 +78,7 @@ var mayImport = map[string]string{
 	"internal/daemonlock":              "internal/peer internal/atomicfile internal/userdirs",
 	"client/internal/backoff":          "session",
 	"client/internal/conn":             "session internal/jsonrpc2",
-	"client/protocol":                  "session timeline",
+	"client/protocol":                  "ipc session timeline",
 	"client/remote":                    "session internal/transportcmd",
 	"client":                           "timeline session client/internal/backoff client/internal/conn client/remote internal/peer internal/namedpipe internal/jsonrpc2 internal/daemonlock client/protocol",
 	"cmd/internal/daemon":              "session supervisor timeline workers cmd/internal/rpcserver internal/peer internal/namedpipe internal/jsonrpc2 internal/daemonlock internal/paths internal/text client/protocol",
