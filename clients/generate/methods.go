@@ -70,7 +70,6 @@ var rpcRequests = []rpcMethod{
 var renamedTypes = map[string]string{
 	"session.Info":         "session.infoJSON",
 	"session.Reply":        "session.replyJSON",
-	"event.Event":          "event.eventJSON",
 	"timeline.TurnSummary": "timeline.summaryJSON",
 }
 
@@ -82,7 +81,7 @@ var typeNames = map[string]string{
 	"session.infoJSON":       "Session",
 	"session.replyJSON":      "Reply",
 	"timeline.summaryJSON":   "TurnSummary",
-	"event.eventJSON":        "Event",
+	"event.base64JSON":       "Base64",
 	"session.Kind":           "ErrorKind",
 	"session.Variables":      "Variables",
 	"list":                   "SessionList",
@@ -94,5 +93,5 @@ var handWrittenKinds = map[string]typeForm{
 	"event.Seq":       {basic: integer},
 	"time.Time":       {basic: text},
 	"json.RawMessage": {basic: anyValue},
-	"event.dataJSON":  {basic: anyValue},
+	"event.Event":     {object: eventUnion},
 }

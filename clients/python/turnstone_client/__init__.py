@@ -1,22 +1,23 @@
-"""A client of Turnstone's daemon: sessions of Python, R and other languages that stay alive.
+"""Sessions of Python, R and other languages that stay alive, for your own program.
 
-    import asyncio
-    from turnstone_client import connect, text
+    >>> from turnstone_client import Session
+    >>> with Session() as s:
+    ...     print(s.run("6 * 7").value)
+    42
 
-    async def main():
-        async with await connect() as client:
-            session = await client.create("main", language="python")
-            reply = await session.run("6 * 7")
-            print(text(reply["events"]))
-
-    asyncio.run(main())
-
-It needs only Python 3.8 on Linux or macOS, and a running daemon: ``repl serve``. The methods and
-their results are described in docs/daemon-protocol.md; their types are in turnstone_client.wire.
+AsyncSession is the same for programs with an event loop, and connect() returns a client of the
+user's daemon. The package needs only Python 3.8 on Linux or macOS, and the program repl, which
+``pip install turnstone-client[repl]`` brings. The types of replies and events are in
+turnstone_client.wire, and docs/daemon-protocol.md describes them.
 """
 
-from .client import Client, Session, TurnstoneError, connect, text
+from .client import Client, connect
 from .discovery import default_socket
+from .errors import TurnstoneError
+from .result import CodeError, Display, Result
+from .session import AsyncSession
+from .sync import Session
+from .text import text
 
-__all__ = ["Client", "Session", "TurnstoneError", "connect", "default_socket", "text"]
+__all__ = ["AsyncSession", "Client", "CodeError", "Display", "Result", "Session", "TurnstoneError", "connect", "default_socket", "text"]
 __version__ = "0.1.0"

@@ -54,6 +54,10 @@ type Options struct {
 	// never change.
 	StartStamp func(*workers.Spec) string
 
+	// Private is for a daemon that the only client of its listener has started, and that ends with
+	// it. The client is not checked, and sessions that end with the daemon are not worth a warning.
+	Private bool
+
 	// Logger receives the messages that are not sent to clients; it may be nil.
 	Logger *slog.Logger
 

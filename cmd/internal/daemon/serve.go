@@ -110,7 +110,7 @@ func (d *Daemon) logEnd(why string, err error) {
 	for _, s := range d.supervisorSessions() {
 		names = append(names, s.Name())
 	}
-	if len(names) > 0 {
+	if len(names) > 0 && !d.options.Private {
 		level = slog.LevelWarn
 	}
 	if err != nil {
@@ -139,7 +139,7 @@ func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener)
 			}
 			return fmt.Errorf("daemon: accept: %w", err)
 		}
-		if err := authorizePeer(conn); err != nil {
+		if err := d.authorize(conn); err != nil {
 			d.log.Warn("client refused", "error", err)
 			_ = conn.Close()
 			continue
@@ -150,6 +150,14 @@ func (d *Daemon) acceptClients(ctx, connections context.Context, l net.Listener)
 			}
 		})
 	}
+}
+
+// authorize refuses the processes of other users.
+func (d *Daemon) authorize(conn net.Conn) error {
+	if d.options.Private {
+		return nil
+	}
+	return authorizePeer(conn)
 }
 
 // runLoop is the main loop of the owner, which alone carries out control commands. It returns why

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,6 +37,7 @@ type serveOptions struct {
 	memory                              cmdkit.ByteSize // for all sessions together, like the next two
 	processes, cpus                     int
 	quiet, detach                       bool
+	stdio                               stdioFlags
 	servers                             cmdflags.ToolServerFlags
 	warm                                warmPoolFlags
 }
@@ -54,6 +56,7 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 	f.IntVar(&o.cpus, "cpus", 0, "`N` processors that all sessions share")
 	f.BoolVar(&o.quiet, "quiet", false, "log only warnings")
 	cmdkit.AddFlagGroups(f, &o.servers, &o.warm)
+	o.stdio.addFlags(f)
 	f.BoolVar(&o.detach, "detach", false, "run in the background, and outlive the terminal and the login")
 	return func(s cmdkit.Streams, args []string) (int, error) {
 		if err := cmdkit.ParseFlags(f, args); err != nil {
@@ -89,6 +92,12 @@ func NewServeCommand(f *flag.FlagSet) cmdkit.Action {
 			if cmdkit.IsFlagSet(f, name) && n < 1 {
 				return cmdkit.StatusUsage, cmdkit.UsageErrorf("--%s %d: use at least 1, or omit it", name, n)
 			}
+		}
+		if err := o.stdio.validate(f); err != nil {
+			return cmdkit.StatusUsage, err
+		}
+		if o.stdio.isOn {
+			return o.serveParent(s)
 		}
 		ctx, stop := cmdkit.CatchSignals(os.Interrupt)
 		defer stop()
@@ -175,6 +184,11 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 	if c, ok := any(l).(interface{ CrashedPID() int }); ok && c.CrashedPID() != 0 {
 		log.Warn("previous daemon crashed; run repl recover to see its sessions", "crashed_pid", c.CrashedPID())
 	}
+	return o.serveListener(ctx, s, l, log)
+}
+
+// serveListener serves the clients of l.
+func (o *serveOptions) serveListener(ctx context.Context, s cmdkit.Streams, l net.Listener, log *slog.Logger) (int, error) {
 	if most := supervisor.MaxSessionsByFiles(); most > 0 && most < o.maxSessions {
 		log.Warn("open file limit is too low for --max-sessions; raise the hard limit (ulimit -Hn)", "sessions", most, "max_sessions", o.maxSessions)
 	}
@@ -201,13 +215,14 @@ func (o *serveOptions) serve(ctx context.Context, s cmdkit.Streams) (int, error)
 		WarmPools:          o.warm.poolSpecs(),
 		WarmMemory:         int64(o.memory) / 4,
 		StartStamp:         startStamp,
+		Private:            o.stdio.isOn,
 		Logger:             log,
 		Version:            cmdkit.ProgramVersion(),
 	})
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
-	if !o.quiet {
+	if !o.quiet && !o.stdio.isOn {
 		fmt.Fprintf(s.Err, "repl: serving at %s; stop with Ctrl-C, or repl daemon stop\n", l.Addr())
 	}
 	if err := d.Serve(ctx, l); err != nil {
