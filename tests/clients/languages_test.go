@@ -20,6 +20,11 @@ func TestClientLibraries(t *testing.T) {
 		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
 	})
 
+	t.Run("the code of a session calls functions of a Python program", func(t *testing.T) {
+		t.Parallel()
+		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_functions.py")
+	})
+
 	// The test files have accesses that must be errors, so a type that became "any" fails, too.
 	t.Run("pyright accepts the Python client, and narrows an event by its type", func(t *testing.T) {
 		t.Parallel()
