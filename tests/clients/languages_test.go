@@ -50,7 +50,7 @@ func TestClientLibraries(t *testing.T) {
 		runScript(t, copied, nil, compiler...)
 		runScript(t, copied, nil, append(compiler, "-p", "test")...)
 		built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
-		runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
+		runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"), filepath.Join(copied, "test", "functions.test.mjs"))...)
 	})
 }
 
