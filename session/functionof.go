@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/argschema"
@@ -160,16 +161,29 @@ type parameter struct {
 	optional bool
 }
 
+// knownParameters stores the parameters of struct types: reading the tags of a struct takes longer
+// than the rest of a call's arguments.
+var knownParameters sync.Map // of reflect.Type to []parameter
+
 // structParameters returns the fields that a struct has in JSON, including those of embedded
-// structs.
+// structs. Callers do not change them.
 func structParameters(t reflect.Type) []parameter {
+	if known, ok := knownParameters.Load(t); ok {
+		return known.([]parameter)
+	}
+	list := readParameters(t)
+	knownParameters.Store(t, list)
+	return list
+}
+
+func readParameters(t reflect.Type) []parameter {
 	var list []parameter
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]() {
 			for _, inner := range structParameters(f.Type) {
-				inner.Index = append([]int{i}, inner.Index...)
+				inner.Index = append([]int{i}, inner.Index...) // inner is a copy
 				list = append(list, inner)
 			}
 			continue

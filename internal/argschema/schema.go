@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -84,13 +85,20 @@ func (s *Schema) Faults(function string, args map[string]any) string {
 	if s == nil {
 		return ""
 	}
-	var faults []string
+	if len(s.collectFaults(args, maps.Keys(args))) == 0 {
+		return "" // most calls, for which the names are not sorted
+	}
+	return JoinFaults(function, s.collectFaults(args, slices.Values(slices.Sorted(maps.Keys(args)))))
+}
+
+// collectFaults returns the faults of the arguments, in the order of names, which are all of them.
+func (s *Schema) collectFaults(args map[string]any, names iter.Seq[string]) (faults []string) {
 	for _, name := range s.Required {
 		if _, ok := args[name]; !ok {
 			faults = append(faults, "missing "+name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(args)) {
+	for name := range names {
 		p, known := s.Properties[name]
 		if !known && s.isClosed() {
 			faults = append(faults, "unknown "+name)
@@ -98,7 +106,7 @@ func (s *Schema) Faults(function string, args map[string]any) string {
 			faults = p.appendFaults(faults, name, args[name])
 		}
 	}
-	return JoinFaults(function, faults)
+	return faults
 }
 
 // JoinFaults returns the text of an error that lists faults of the arguments of a function; ""
