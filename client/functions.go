@@ -69,8 +69,9 @@ type functionHost struct {
 	setting sync.Mutex // held while the functions of a session are replaced, which takes a call
 	onSet   func()     // called when the Client gives functions; nil for a Client with one connection
 
-	mu   sync.Mutex
-	sets map[string]*functionSet // guarded by mu; by session
+	mu     sync.Mutex
+	sets   map[string]*functionSet // guarded by mu; by session
+	daemon conn.DaemonInstance     // guarded by mu; the daemon of the last connection
 }
 
 // A functionSet holds the functions of one session.
@@ -114,10 +115,14 @@ func (h *functionHost) hasAny() bool {
 }
 
 // restore gives the functions again over a new connection, before any other call. A session that is
-// gone loses them.
+// gone loses them. Another daemon may have a session of the same name, which gets none.
 func (h *functionHost) restore(c *conn.Conn, onError func(session string, err error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.daemon != (conn.DaemonInstance{}) && !h.daemon.IsSame(c.Daemon()) {
+		clear(h.sets)
+	}
+	h.daemon = c.Daemon()
 	for name, set := range h.sets {
 		for set.before != nil { // the daemon has not answered to a later one, whose call is repeated
 			set = set.before

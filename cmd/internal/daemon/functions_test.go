@@ -245,6 +245,29 @@ func TestClientFunctions(t *testing.T) {
 		}
 	})
 
+	t.Run("another daemon gets no functions of sessions of the one before", func(t *testing.T) {
+		t.Parallel()
+		first, second := startDaemon(t, nil), startDaemon(t, nil)
+		first.newSession(first.dial())
+		observer := second.dial()
+		second.newSession(observer)
+		w := faultdial.NewDialer(first.socket)
+		c := newConnOver(t, newLink(t, w))
+		if err := c.Session("main").SetFunctions(t.Context(), newTextFunction("same", func(_ context.Context, text string) (any, error) { return text, nil })); err != nil {
+			t.Fatal(err)
+		}
+		w.SetSocket(second.socket)
+		w.SetBroken(true)
+		w.SetBroken(false)
+		wait.Until(t, "the client uses the other daemon", func() bool {
+			_, err := c.GetSession(t.Context(), "main")
+			return err == nil
+		})
+		if given, err := observer.Session("main").Functions(t.Context()); err != nil || len(given) != 0 {
+			t.Errorf("got %+v, %v", given, err)
+		}
+	})
+
 	t.Run("functions do not keep a name of a session that was closed", func(t *testing.T) {
 		t.Parallel()
 		r := startDaemon(t, nil)
