@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/argschema"
@@ -38,11 +37,12 @@ func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In
 		returns = nil // a type without a schema, such as a channel
 	}
 	fn := Function{Name: name, Doc: doc, Params: params, Returns: returns}
-	if f != nil { // otherwise Check refuses it
+	known := structParameters(t) // once: reading the tags takes longer than the rest of a call's arguments
+	if f != nil {                // otherwise Check refuses it
 		fn.Call = func(ctx context.Context, args map[string]any) (any, error) {
 			var in In
 			var faults []string
-			faults = assignValue(faults, "", reflect.ValueOf(&in).Elem(), args)
+			faults = assignStruct(faults, "", reflect.ValueOf(&in).Elem(), args, known)
 			if text := argschema.JoinFaults(name, faults); text != "" {
 				return nil, &CallError{"TypeError", text}
 			}
@@ -161,29 +161,16 @@ type parameter struct {
 	optional bool
 }
 
-// knownParameters stores the parameters of struct types: reading the tags of a struct takes longer
-// than the rest of a call's arguments.
-var knownParameters sync.Map // of reflect.Type to []parameter
-
 // structParameters returns the fields that a struct has in JSON, including those of embedded
-// structs. Callers do not change them.
+// structs.
 func structParameters(t reflect.Type) []parameter {
-	if known, ok := knownParameters.Load(t); ok {
-		return known.([]parameter)
-	}
-	list := readParameters(t)
-	knownParameters.Store(t, list)
-	return list
-}
-
-func readParameters(t reflect.Type) []parameter {
 	var list []parameter
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[time.Time]() {
 			for _, inner := range structParameters(f.Type) {
-				inner.Index = append([]int{i}, inner.Index...) // inner is a copy
+				inner.Index = append([]int{i}, inner.Index...)
 				list = append(list, inner)
 			}
 			continue
@@ -325,19 +312,24 @@ func assignMap(faults []string, path string, to reflect.Value, v map[string]any)
 	case t.Kind() != reflect.Struct:
 		return append(faults, fmt.Sprintf("%s is an object, not a %s", path, t))
 	}
-	known := structParameters(t)
+	return assignStruct(faults, dot, to, v, structParameters(t))
+}
+
+// assignStruct stores an object in a struct with these parameters. prefix comes before the names in
+// faults.
+func assignStruct(faults []string, prefix string, to reflect.Value, v map[string]any, known []parameter) []string {
 	for name := range v {
 		if !slices.ContainsFunc(known, func(p parameter) bool { return p.name == name }) {
-			faults = append(faults, "unknown "+dot+name)
+			faults = append(faults, "unknown "+prefix+name)
 		}
 	}
 	for _, p := range known {
 		value, given := v[p.name]
 		switch {
 		case given:
-			faults = assignValue(faults, dot+p.name, to.FieldByIndex(p.Index), value)
+			faults = assignValue(faults, prefix+p.name, to.FieldByIndex(p.Index), value)
 		case !p.optional:
-			faults = append(faults, "missing "+dot+p.name)
+			faults = append(faults, "missing "+prefix+p.name)
 		}
 	}
 	return faults

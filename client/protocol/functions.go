@@ -95,11 +95,11 @@ func EncodeValue(v any) (json.RawMessage, error) {
 
 // DecodeArguments returns the arguments of a call as a session.Function receives them.
 func DecodeArguments(text []byte) (map[string]any, error) {
-	v, err := ipc.ValueFromTaggedJSON(text, true)
+	v, err := parseValue(text, true)
 	args, _ := v.(map[string]any)
 	return args, err
 }
 
 // DecodeResult returns the result of a call as a session.Function returns it. Objects keep their
 // order.
-func DecodeResult(text []byte) (any, error) { return ipc.ValueFromTaggedJSON(text, false) }
+func DecodeResult(text []byte) (any, error) { return parseValue(text, false) }

@@ -75,7 +75,7 @@ func (c *Conn) startRequest(m *jsonrpc2.Message) {
 		defer func() {
 			cancel()
 			c.requests.end(key)
-			c.answer(m, result, err)
+			c.answerRequest(m, result, err)
 		}()
 		defer func() {
 			if p := recover(); p != nil {
@@ -89,8 +89,8 @@ func (c *Conn) startRequest(m *jsonrpc2.Message) {
 	}()
 }
 
-// answer answers a request. A large result waits for room.
-func (c *Conn) answer(m *jsonrpc2.Message, result any, err error) {
+// answerRequest answers a request. A large result waits for room.
+func (c *Conn) answerRequest(m *jsonrpc2.Message, result any, err error) {
 	if err == nil {
 		err = c.rpc.SendResultWhenRoom(c.rpc.Context(), m.ID, result)
 	}

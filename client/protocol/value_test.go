@@ -1,4 +1,4 @@
-package ipc
+package protocol
 
 import (
 	"bytes"
@@ -6,7 +6,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/turnstone-repl/turnstone/ipc"
 )
+
+// newObject returns an object of names and values.
+func newObject(fields ...any) ipc.Object {
+	o := ipc.Object{}
+	for i := 0; i < len(fields); i += 2 {
+		o = append(o, ipc.Field{Name: fields[i].(string), Value: fields[i+1]})
+	}
+	return o
+}
 
 func TestEncodedToJSON(t *testing.T) {
 	t.Parallel()
@@ -15,49 +26,49 @@ func TestEncodedToJSON(t *testing.T) {
 		value any
 		want  string
 	}{
-		"plain values":              {Object{{"z", nil}, {"a", []any{true, int64(-1), "é\n\"\x01"}}}, `{"z":null,"a":[true,-1,"é\n\"\u0001"]}`},
+		"plain values":              {newObject("z", nil, "a", []any{true, int64(-1), "é\n\"\x01"}), `{"z":null,"a":[true,-1,"é\n\"\u0001"]}`},
 		"a float stays a float":     {[]any{2.0, 1e300, -0.5, math.Copysign(0, -1)}, `[2.0,1e+300,-0.5,-0.0]`},
 		"floats that JSON lacks":    {[]any{math.NaN(), math.Inf(1), math.Inf(-1)}, `[{"$float":"NaN"},{"$float":"Infinity"},{"$float":"-Infinity"}]`},
-		"integers of 64 bits":       {[]any{int64(math.MinInt64), uint64(math.MaxUint64), int64(maxPlainInt), int64(maxPlainInt + 1)}, `[{"$int":"-9223372036854775808"},{"$int":"18446744073709551615"},9007199254740991,{"$int":"9007199254740992"}]`},
+		"integers of 64 bits":       {[]any{int64(math.MinInt64), uint64(math.MaxUint64), int64(1<<53 - 1), int64(1 << 53)}, `[{"$int":"-9223372036854775808"},{"$int":"18446744073709551615"},9007199254740991,{"$int":"9007199254740992"}]`},
 		"bytes":                     {[]byte{0, 255}, `{"$bytes":"AP8="}`},
 		"a time":                    {at, `{"$time":"2026-01-31T12:00:00.000000005Z"}`},
-		"an object like a tag":      {Object{{"$bytes", "x"}}, `{"$object":{"$bytes":"x"}}`},
-		"an object in such objects": {Object{{"$object", Object{{"$object", int64(1)}}}}, `{"$object":{"$object":{"$object":{"$object":1}}}}`},
-		"two fields are no tag":     {Object{{"$int", "1"}, {"b", int64(1)}}, `{"$int":"1","b":1}`},
-		"empty ones":                {[]any{"", []byte{}, []any{}, Object{}}, `["",{"$bytes":""},[],{}]`},
+		"an object like a tag":      {newObject("$bytes", "x"), `{"$object":{"$bytes":"x"}}`},
+		"an object in such objects": {newObject("$object", newObject("$object", int64(1))), `{"$object":{"$object":{"$object":{"$object":1}}}}`},
+		"two fields are no tag":     {newObject("$int", "1", "b", int64(1)), `{"$int":"1","b":1}`},
+		"empty ones":                {[]any{"", []byte{}, []any{}, ipc.Object{}}, `["",{"$bytes":""},[],{}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			encoded, err := EncodeValue(test.value)
+			encoded, err := ipc.EncodeValue(test.value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := EncodedToJSON(encoded)
+			got, err := ipc.EncodedToJSON(encoded)
 			if err != nil || string(got) != test.want {
 				t.Fatalf("got %s, %v; want %s", got, err, test.want)
 			}
-			back, err := ValueFromTaggedJSON(got, false)
+			back, err := parseValue(got, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := EncodeValue(back)
+			again, err := ipc.EncodeValue(back)
 			if err != nil || !bytes.Equal(again, encoded) {
 				t.Errorf("%s is read as %#v, %v", got, back, err)
 			}
-			if _, err := ValueFromTaggedJSON(got, true); err != nil {
+			if _, err := parseValue(got, true); err != nil {
 				t.Errorf("as maps: %v", err)
 			}
 		})
 	}
-	if _, err := EncodedToJSON([]byte{0x91}); err == nil {
+	if _, err := ipc.EncodedToJSON([]byte{0x91}); err == nil {
 		t.Error("a truncated value is accepted")
 	}
-	far, _ := EncodeValue(time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC))
-	if _, err := EncodedToJSON(far); err == nil || !strings.Contains(err.Error(), "between 0 and 9999") {
+	far, _ := ipc.EncodeValue(time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC))
+	if _, err := ipc.EncodedToJSON(far); err == nil || !strings.Contains(err.Error(), "between 0 and 9999") {
 		t.Errorf("a year that JSON cannot express: %v", err)
 	}
 }
 
-func TestValueFromTaggedJSON_Refusals(t *testing.T) {
+func TestDecodeValue_Refusals(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
 		"a tag that does not exist":  {`{"$what":"1"}`, "unknown tag"},
@@ -73,38 +84,38 @@ func TestValueFromTaggedJSON_Refusals(t *testing.T) {
 		"half a surrogate pair":      {`"\ud800"`, "surrogate"},
 		"a wrapped text":             {`{"$object":"x"}`, "not an object"},
 		"too deep":                   {strings.Repeat("[", 300) + strings.Repeat("]", 300), "nested deeper"},
-		"too many values":            {"[" + strings.Repeat("1,", MaxValueElements) + "1]", "more than"},
+		"too many values":            {"[" + strings.Repeat("1,", ipc.MaxValueElements) + "1]", "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if v, err := ValueFromTaggedJSON([]byte(test.text), false); err == nil || !strings.Contains(err.Error(), test.want) {
+			if v, err := parseValue([]byte(test.text), false); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, %v; want an error about %q", v, err, test.want)
 			}
 		})
 	}
 }
 
-func FuzzValueFromTaggedJSON(f *testing.F) {
+func FuzzDecodeValue(f *testing.F) {
 	for _, seed := range []string{`{"$object":{"$int":"1"}}`, `[{"$float":"NaN"},{"$time":"2026-01-31T12:00:00Z"}]`, `{"a":{"$bytes":"AA=="}}`, `-0.0`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		v, err := ValueFromTaggedJSON(text, false)
+		v, err := parseValue(text, false)
 		if err != nil {
 			return
 		}
-		encoded, err := EncodeValue(v)
+		encoded, err := ipc.EncodeValue(v)
 		if err != nil {
 			return // too deep, for example
 		}
-		out, err := EncodedToJSON(encoded)
+		out, err := ipc.EncodedToJSON(encoded)
 		if err != nil {
 			return // a year beyond 9999 after the conversion to UTC
 		}
-		back, err := ValueFromTaggedJSON(out, false)
+		back, err := parseValue(out, false)
 		if err != nil {
 			t.Fatalf("%s cannot be read: %v", out, err)
 		}
-		if again, _ := EncodeValue(back); !bytes.Equal(again, encoded) {
+		if again, _ := ipc.EncodeValue(back); !bytes.Equal(again, encoded) {
 			t.Fatalf("%s became %s", text, out)
 		}
 	})
