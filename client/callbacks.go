@@ -9,9 +9,11 @@ import (
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// The callbacks of a caller get the notifications that belong to no subscription. The zero
-// value has none.
+// The callbacks of a caller get the notifications that belong to no subscription, and the calls of
+// functions. The zero value has none.
 type callbacks struct {
+	host functionHost // functions of this program, which the daemon calls
+
 	mu         sync.Mutex
 	onProgress func(protocol.PreparationProgress) // guarded by mu
 	onTurn     map[string]func(uint64)            // guarded by mu; for the turn of a request
@@ -23,6 +25,8 @@ func (c *callbacks) OnProgress(f func(protocol.PreparationProgress)) {
 	defer c.mu.Unlock()
 	c.onProgress = f
 }
+
+func (c *callbacks) functionHost() *functionHost { return &c.host }
 
 // watchTurn calls f when the daemon reports which turn a request has started, until stop is
 // called.

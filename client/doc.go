@@ -21,6 +21,7 @@
 //	dialler   a Client        it has connected, or cannot             one attempt to connect
 //	watcher   a Client        its connection ends                     the record of that end
 //	flow      a Subscription  the daemon knows whether to send        a call to pause or resume
+//	restorer  watcher         it has connected, or cannot             functions after a lost connection
 //
 // Client.Close waits for dialler, and for the goroutines of the connection. No method waits for the
 // others. A subscription starts flow only when its backlog becomes full, or half empty again.

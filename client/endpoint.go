@@ -28,6 +28,9 @@ type caller interface {
 
 	// watchTurn calls f with the turn of a request before the call ends, until stop is called.
 	watchTurn(request string, f func(turn uint64)) (stop func())
+
+	// functionHost returns the functions that this program gives to sessions.
+	functionHost() *functionHost
 }
 
 // An endpoint is a caller that a Client can also close and observe.

@@ -52,6 +52,7 @@ type reconnectingConn struct {
 	endNoted   chan struct{} // guarded by mu; closed when the end of the last connection has been handled
 	closed     bool          // guarded by mu
 	onOutage   func(Outage)  // guarded by mu
+	kept       *conn.Conn    // guarded by mu; the connection that is probed because of functions
 	helloFirst bool          // guarded by mu; wait for the hello's answer: a hello that was sent together with calls was refused
 }
 
@@ -69,7 +70,23 @@ func newReconnectingConn(d Dialer, start func(ctx context.Context) error) *recon
 		log: slog.New(slog.DiscardHandler), done: make(chan struct{}),
 	}
 	rc.ctx, rc.stop = context.WithCancel(context.Background())
+	rc.host.onSet = rc.keepForFunctions
 	return rc
+}
+
+// keepForFunctions makes the connection, if it is remote, probe the daemon. While this program gives
+// functions, it must notice that the connection is lost, even if it calls nothing.
+func (rc *reconnectingConn) keepForFunctions() {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	rc.keepForFunctionsLocked()
+}
+
+func (rc *reconnectingConn) keepForFunctionsLocked() {
+	if rc.conn != nil && rc.conn != rc.kept && rc.host.hasAny() {
+		rc.kept = rc.conn
+		rc.conn.AddKeepAlive() // released by the end of the connection
+	}
 }
 
 // Close implements endpoint.
@@ -250,7 +267,11 @@ func (rc *reconnectingConn) runAttempt(a *attempt, noted <-chan struct{}) {
 	if err != nil {
 		rc.failures++
 	} else {
+		rc.host.restore(c, func(name string, err error) { // before rc.conn is set, so before other calls
+			rc.log.Warn("functions not given again", "session", name, "error", err)
+		})
 		rc.conn, rc.reached = c, true
+		rc.keepForFunctionsLocked()
 		if rc.failures++; c.HasHelloAnswer() { // otherwise the connection may still fail
 			rc.failures = 0
 		}
@@ -279,8 +300,8 @@ func (rc *reconnectingConn) watchConn(c *conn.Conn, noted chan<- struct{}) {
 	from, cause := c.Loss()
 	o := Outage{From: from, Cause: cause}
 	rc.mu.Lock()
-	watch := rc.onOutage
-	if rc.closed {
+	watch, closed := rc.onOutage, rc.closed
+	if closed {
 		watch = nil
 	} else {
 		rc.outages.current = o
@@ -291,6 +312,9 @@ func (rc *reconnectingConn) watchConn(c *conn.Conn, noted chan<- struct{}) {
 	rc.mu.Unlock()
 	if watch != nil {
 		watch(o)
+	}
+	if !closed && rc.host.hasAny() { // code may call them although this program calls nothing
+		go func() { _, _ = rc.acquireConn(rc.ctx, false) }()
 	}
 }
 
@@ -356,7 +380,7 @@ func (rc *reconnectingConn) openConn(ctx context.Context) (*conn.Conn, error) {
 
 // newConnection returns a connection whose notifications the Client handles.
 func (rc *reconnectingConn) newConnection(stream net.Conn) *conn.Conn {
-	return conn.New(stream, connectionOptions(stream, rc.remote, rc.callbacks.handleNotification))
+	return conn.New(stream, connectionOptions(stream, rc.remote, &rc.callbacks))
 }
 
 // noteHello notes the result of a hello that was not waited for.

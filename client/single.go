@@ -9,7 +9,6 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/internal/conn"
 	"github.com/turnstone-repl/turnstone/client/remote"
-	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -22,7 +21,7 @@ type singleConn struct {
 
 func newSingleConn(stream net.Conn) *singleConn {
 	c := &singleConn{}
-	c.Conn = conn.New(stream, connectionOptions(stream, false, c.callbacks.handleNotification))
+	c.Conn = conn.New(stream, connectionOptions(stream, false, &c.callbacks))
 	return c
 }
 
@@ -58,8 +57,8 @@ var connectionMethods = conn.Methods{
 
 // connectionOptions returns the options of a connection. A remote one is probed while it is
 // needed.
-func connectionOptions(stream net.Conn, isRemote bool, handle func(*jsonrpc2.Message)) conn.Options {
-	o := conn.Options{Protocol: protocol.Version, Methods: connectionMethods, Remote: isRemote, OnNotification: handle}
+func connectionOptions(stream net.Conn, isRemote bool, c *callbacks) conn.Options {
+	o := conn.Options{Protocol: protocol.Version, Methods: connectionMethods, Remote: isRemote, OnNotification: c.handleNotification, OnRequest: c.host.handleRequest}
 	if over, ok := stream.(interface{ Greeting() remote.Greeting }); ok {
 		g := over.Greeting()
 		o.Greeting = &conn.DaemonGreeting{Version: g.Version, Protocol: g.Protocol, PID: g.PID, Started: g.Started}

@@ -41,6 +41,7 @@ type Info struct {
 	LastSeq           timeline.Seq  `json:"last_seq"`
 	Watchers          int           `json:"watchers"`                    // in a daemon
 	WriteLockHolder   string        `json:"write_lock_holder,omitempty"` // the author who holds the write lock, in a daemon
+	Functions         int           `json:"functions,omitempty"`         // how many functions clients give to its code, in a daemon
 
 	// Continuation is the prompt for the further lines of an input, if it is not the default one
 	// of the language.

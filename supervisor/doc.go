@@ -73,6 +73,7 @@
 //
 //	Session.lifecycle, a token    Session.mu
 //	streamMerger.mu               Session.mu
+//	functionRegistry.setting      Session.mu, functionRegistry.mu
 //	limitedWorker.mu              Session.mu, limitEnforcer.mu
 //	Session.mu                    limitEnforcer.mu, timeline.Log.mu, ipc.Conn.mu, locks of package launch
 //

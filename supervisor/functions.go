@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/internal/argschema"
 	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
@@ -31,58 +29,26 @@ const (
 	maxListedNames       = 20        // functions that the error for an unknown function lists
 )
 
-// A Function is a function of the host program that code in a session can call. [FunctionOf] makes
-// one from a Go function.
-type Function struct {
-	// Name is the name that code calls: at most 128 letters, digits and underscores. In a Group it
-	// may contain other characters, too; the language then derives an identifier from it.
-	Name string
+// A Function is a function of the host program that code in a session can call. See
+// [session.Function].
+type Function = session.Function
 
-	// Group is the namespace of the function. The function search of the group github is
-	// turnstone.tools.github.search in Python, and github.search everywhere else. "" is the
-	// namespace of all functions without a group.
-	Group string
+// A CallError is an error that the calling code sees as an exception or condition of this name. See
+// [session.CallError].
+type CallError = session.CallError
 
-	// Doc describes the function in the help of the language.
-	Doc string
-
-	// Params is a JSON Schema of type object. Its properties are the parameters, in order, and
-	// required lists the mandatory ones. Arguments are checked against these names and types before
-	// Call. nil accepts any named arguments.
-	Params json.RawMessage
-
-	// Returns is a JSON Schema of the result, for the help of the language; it may be nil.
-	Returns json.RawMessage
-
-	// Call runs in a new goroutine, and possibly many times concurrently. Its arguments are nil,
-	// bool, int64, uint64 (if too large for int64), float64, string, []byte, time.Time, []any and
-	// map[string]any. Its result may be anything that encoding/json accepts; bytes, times, integers
-	// and NaN keep their types. An error or a panic is raised as an error in the calling code; a
-	// [*CallError] chooses its name.
-	//
-	// ctx ends when the code is interrupted, and when the worker ends. Nothing waits for a Call
-	// that continues after that. [CallerOf] identifies the caller.
-	Call func(ctx context.Context, args map[string]any) (any, error)
+// FunctionOf is [session.FunctionOf].
+func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In) (Out, error)) Function {
+	return session.FunctionOf(name, doc, f)
 }
-
-// A CallError is an error that the calling code sees as an exception or condition of this name. All
-// other errors have the name "CallError".
-type CallError struct {
-	Name, Message string
-}
-
-func (e *CallError) Error() string { return e.Message }
-
-// maxFunctionName bounds a name. As a repetition count in the regexp it would cost each monitor 100
-// kB.
-const maxFunctionName = 128
-
-var functionNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // functionRegistry holds the functions of a session and counts their calls until the counts are
 // recorded. Its lock is only held briefly and with no other work, so a call does not block the
 // session.
 type functionRegistry struct {
+	setting sync.Mutex            // held while functions are replaced, also while Session.mu is taken
+	sets    map[string][]Function // guarded by setting; by owner
+
 	mu          sync.Mutex
 	revision    uint64
 	byName      map[string]*checkedFunction // by full name
@@ -93,7 +59,7 @@ type functionRegistry struct {
 // A checkedFunction is a Function that passed Check, with its parsed parameter schema.
 type checkedFunction struct {
 	Function
-	params *schema
+	params *argschema.Schema
 }
 
 // callTotals counts the calls of one function that have not been recorded yet.
@@ -107,17 +73,35 @@ type callTotals struct {
 // SetFunctions replaces the functions that code in the session may call. Running calls continue. It
 // fails and changes nothing if a function is invalid. If the worker cannot call functions, the
 // session gets a notice.
-func (s *Session) SetFunctions(list ...Function) error {
-	byName, encoded, err := checkFunctions(list)
+func (s *Session) SetFunctions(list ...Function) error { return s.SetFunctionsOf("", list...) }
+
+// SetFunctionsOf is SetFunctions for a program in which several owners give functions to one
+// session, such as the clients of a daemon. It replaces only the functions of this owner. It fails
+// if another owner has given a function of the same name. The owner "" is that of SetFunctions.
+func (s *Session) SetFunctionsOf(owner string, list ...Function) error {
+	f := &s.functions
+	f.setting.Lock() // encoding takes milliseconds for thousands of functions, so mu is not held meanwhile
+	defer f.setting.Unlock()
+	sets := maps.Clone(f.sets)
+	if sets == nil {
+		sets = make(map[string][]Function)
+	}
+	if sets[owner] = slices.Clone(list); len(list) == 0 {
+		delete(sets, owner)
+	}
+	var all []Function
+	for _, name := range slices.Sorted(maps.Keys(sets)) {
+		all = append(all, sets[name]...)
+	}
+	byName, encoded, err := checkFunctions(all)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.unlock()
-	f := &s.functions
 	f.mu.Lock()
 	f.revision++
-	f.byName, f.encodedList = byName, encoded
+	f.sets, f.byName, f.encodedList = sets, byName, encoded
 	f.mu.Unlock()
 	if s.worker != nil && s.m.ready != nil {
 		s.worker.sendFunctionsLocked()
@@ -134,13 +118,13 @@ func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error
 	entries := make([]any, 0, len(list))
 	for _, f := range list {
 		entry, params, err := checkFunction(f)
-		if err == nil && byName[f.fullName()] != nil {
+		if err == nil && byName[f.FullName()] != nil {
 			err = errors.New("the name is used twice")
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("supervisor: function %q: %w", f.fullName(), err)
+			return nil, nil, fmt.Errorf("supervisor: function %q: %w", f.FullName(), err)
 		}
-		byName[f.fullName()] = &checkedFunction{f, params}
+		byName[f.FullName()] = &checkedFunction{f, params}
 		entries = append(entries, entry)
 	}
 	encoded, err := ipc.EncodeValue(entries)
@@ -153,48 +137,23 @@ func checkFunctions(list []Function) (map[string]*checkedFunction, []byte, error
 	return byName, encoded, nil
 }
 
-// fullName returns the name under which the function is called, granted and recorded.
-func (f Function) fullName() string {
-	if f.Group == "" {
-		return f.Name
-	}
-	return f.Group + "." + f.Name
-}
-
-// Check returns why a session cannot have the function; nil if it can.
-func (f Function) Check() error {
+// CheckFunction returns why a session cannot have a function; nil if it can. It also checks that the
+// schemas can be sent to a worker.
+func CheckFunction(f Function) error {
 	_, _, err := checkFunction(f)
 	return err
 }
 
-// checkNames rejects names that code could not use or that could imitate other names.
-func (f Function) checkNames() error {
-	name := f.Name
-	if f.Group != "" {
-		name = f.Group
-		if len(f.Name) == 0 || len(f.Name) > maxFunctionName || !utf8.ValidString(f.Name) || strings.ContainsFunc(f.Name, func(c rune) bool { return !unicode.IsGraphic(c) }) {
-			return errors.New("its name must be at most 128 bytes of visible text")
-		}
-	}
-	if len(name) > maxFunctionName || !functionNamePattern.MatchString(name) {
-		return errors.New("its name must be at most 128 letters, digits and underscores, and not begin with a digit")
-	}
-	return nil
-}
-
 // checkFunction returns the entry for the worker's list and the schema of the arguments.
-func checkFunction(f Function) (ipc.Object, *schema, error) {
-	if err := f.checkNames(); err != nil {
+func checkFunction(f Function) (ipc.Object, *argschema.Schema, error) {
+	if err := f.Check(); err != nil {
 		return nil, nil, err
-	}
-	if f.Call == nil {
-		return nil, nil, errors.New("it has no Call")
 	}
 	entry := ipc.Object{{Name: "name", Value: f.Name}, {Name: "doc", Value: f.Doc}}
 	if f.Group != "" {
 		entry = append(entry, ipc.Field{Name: "group", Value: f.Group})
 	}
-	var params *schema
+	var params *argschema.Schema
 	for _, part := range []struct {
 		name string
 		text json.RawMessage
@@ -207,7 +166,7 @@ func checkFunction(f Function) (ipc.Object, *schema, error) {
 			err = errors.New("it is not a JSON object")
 		}
 		if err == nil && part.name == "params" {
-			params, err = readSchema(part.text)
+			params, err = argschema.Parse(part.text)
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("schema of its %s: %w", part.name, err)
@@ -225,7 +184,7 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 		return found, nil
 	}
 	if len(f.byName) == 0 {
-		return nil, &CallError{"NameError", fmt.Sprintf("unknown function %s: the host offers none", name)}
+		return nil, &CallError{Name: "NameError", Message: fmt.Sprintf("unknown function %s: the host offers none", name)}
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
 	distance := func(other string) int { return text.Distance(comparableName(name), comparableName(other)) }
@@ -235,14 +194,14 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListedNames)
 		names = names[:maxListedNames]
 	}
-	return nil, &CallError{"NameError", fmt.Sprintf("unknown function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
+	return nil, &CallError{Name: "NameError", Message: fmt.Sprintf("unknown function %s: the host offers %s%s", name, strings.Join(names, ", "), more)}
 }
 
 // comparableName returns a name in the form used for comparison: lower case and cut to the maximum
 // length.
 func comparableName(name string) string {
 	name = strings.ToLower(name)
-	return name[:min(len(name), maxFunctionName)]
+	return name[:min(len(name), session.MaxFunctionName)]
 }
 
 // openGroupFunction is the function that the worker calls when code first uses a group. User code
@@ -423,9 +382,9 @@ func (w *worker) startCall(m ipc.Call) {
 	switch {
 	case refusal != nil:
 	case len(c.openCalls)-c.refusedCalls >= maxOpenCalls:
-		refusal = &CallError{"CallError", fmt.Sprintf("%d calls are open already; wait for some to end", maxOpenCalls)}
+		refusal = &CallError{Name: "CallError", Message: fmt.Sprintf("%d calls are open already; wait for some to end", maxOpenCalls)}
 	case c.argumentBytes+len(m.Args) > maxArgumentBytes:
-		refusal = &CallError{"CallError", fmt.Sprintf("the arguments of all open calls exceed %d bytes; wait for some calls to end", maxArgumentBytes)}
+		refusal = &CallError{Name: "CallError", Message: fmt.Sprintf("the arguments of all open calls exceed %d bytes; wait for some calls to end", maxArgumentBytes)}
 	}
 	call := &openCall{Call: m, argumentBytes: len(m.Args)}
 	call.totals = w.s.functions.countStart(m.Name, now)
@@ -452,11 +411,11 @@ func (w *worker) runCall(ctx context.Context, f *checkedFunction, call *openCall
 	if err != nil {
 		return
 	}
-	err = &CallError{"CallError", "the function ended its goroutine"}
+	err = &CallError{Name: "CallError", Message: "the function ended its goroutine"}
 	defer func() {
 		if p := recover(); p != nil {
-			w.log.Error("function panicked", "function", f.fullName(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = &CallError{"CallError", fmt.Sprintf("the function panicked: %v", p)}
+			w.log.Error("function panicked", "function", f.FullName(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = &CallError{Name: "CallError", Message: fmt.Sprintf("the function panicked: %v", p)}
 		}
 	}()
 	caller := Caller{Session: w.s, Generation: w.generation, Turn: call.Turn, Function: call.Name}
@@ -469,12 +428,12 @@ func (f *checkedFunction) invokeEncoded(ctx context.Context, encoded []byte) (an
 	args, ok := decoded.(map[string]any)
 	switch {
 	case err != nil:
-		return nil, &CallError{"TypeError", "the arguments cannot be read: " + err.Error()}
+		return nil, &CallError{Name: "TypeError", Message: "the arguments cannot be read: " + err.Error()}
 	case !ok:
-		return nil, &CallError{"TypeError", "the arguments are not a map"}
+		return nil, &CallError{Name: "TypeError", Message: "the arguments are not a map"}
 	}
-	if err := f.params.checkArguments(f.fullName(), args); err != nil {
-		return nil, err
+	if faults := f.params.Faults(f.FullName(), args); faults != "" {
+		return nil, &CallError{Name: "TypeError", Message: faults}
 	}
 	return f.Call(ctx, args)
 }

@@ -31,6 +31,10 @@ const (
 	MethodReset  = "session/reset"
 	MethodClose  = "session/close"
 
+	MethodSetFunctions  = "session/functions"
+	MethodListFunctions = "function/list"
+	MethodArguments     = "function/arguments"
+
 	MethodStart     = "turn/start"
 	MethodInput     = "turn/input"
 	MethodType      = "turn/type"
@@ -77,6 +81,9 @@ const (
 	MethodEnded        = "stream/ended"
 	MethodProgress     = "preparation/progress"
 	MethodTurnAccepted = "turn/accepted"
+
+	// A request from the daemon.
+	MethodCall = "function/call"
 )
 
 // DaemonInfo describes the daemon: its program, its process and how much it serves.

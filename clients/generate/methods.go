@@ -17,6 +17,9 @@ var rpcMethods = []rpcMethod{
 	{"MethodScreen", "protocol.NameParams", "session.Screen"},
 	{"MethodReset", "protocol.EndParams", "session.Info"},
 	{"MethodClose", "protocol.EndParams", ""},
+	{"MethodSetFunctions", "protocol.FunctionsParams", ""},
+	{"MethodListFunctions", "protocol.NameParams", "protocol.FunctionList"},
+	{"MethodArguments", "protocol.ArgumentsParams", "protocol.ArgumentsPart"},
 	{"MethodStart", "protocol.StartParams", "session.Reply"},
 	{"MethodInput", "protocol.InputParams", "session.Reply"},
 	{"MethodType", "protocol.TypeParams", "protocol.TypeReply"},
@@ -57,6 +60,11 @@ var rpcNotifications = []rpcMethod{
 	{"MethodEnded", "protocol.SubscriptionEnd", ""},
 	{"MethodProgress", "protocol.PreparationProgress", ""},
 	{"MethodTurnAccepted", "protocol.TurnAccepted", ""},
+}
+
+// rpcRequests are requests that the daemon sends, and a client answers.
+var rpcRequests = []rpcMethod{
+	{"MethodCall", "protocol.FunctionCall", "protocol.FunctionResult"},
 }
 
 // renamedTypes maps types to the type that writes their JSON.

@@ -81,7 +81,7 @@ func readModel(root string) (*wireModel, error) {
 	}
 	w.objects["SessionList"] = &wireObject{name: "SessionList", doc: "All sessions, by name.", fields: []objectField{{name: "sessions", kind: typeForm{list: &typeForm{object: "Session"}}}}}
 	known := make(map[string]bool)
-	for _, m := range slices.Concat(rpcMethods, rpcNotifications) {
+	for _, m := range slices.Concat(rpcMethods, rpcNotifications, rpcRequests) {
 		if w.names[m.name] == "" {
 			return nil, fmt.Errorf("package protocol lacks the constant %s", m.name)
 		}

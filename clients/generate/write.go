@@ -50,7 +50,7 @@ func (w *wireModel) writeSchema() ([]byte, error) {
 	err := e.Encode(map[string]any{
 		"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": generatedNotice,
 		"title": "The protocol of the daemon, version " + w.protocol + ": docs/daemon-protocol.md",
-		"$defs": types, "methods": table(rpcMethods), "notifications": table(rpcNotifications),
+		"$defs": types, "methods": table(rpcMethods), "notifications": table(rpcNotifications), "requests": table(rpcRequests),
 	})
 	return b.Bytes(), err
 }
@@ -250,6 +250,7 @@ func (w *wireModel) writeTypeScript() []byte {
 	fmt.Fprintf(&b, "\n/** %s */\nexport type Event =\n  | %s;\n", eventDoc, strings.Join(w.events, "\n  | "))
 	w.typescriptTable(&b, "Methods", "Methods with their params and results.", rpcMethods)
 	w.typescriptTable(&b, "Notifications", "Notifications that the daemon sends.", rpcNotifications)
+	w.typescriptTable(&b, "Requests", "Requests that the daemon sends, with their results.", rpcRequests)
 	return b.Bytes()
 }
 

@@ -282,6 +282,25 @@ func (c *Conn) SendResult(id json.RawMessage, result any) error {
 	return nil
 }
 
+// SendResultWhenRoom is SendResult for results that can wait, because they are large: it blocks while
+// SoftMaxQueuedBytes or more are queued, until ctx ends.
+func (c *Conn) SendResultWhenRoom(ctx context.Context, id json.RawMessage, result any) error {
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	line := ResultLine(id, raw)
+	if len(line) > c.options.MaxSend {
+		return fmt.Errorf("the answer has %d bytes; at most %d are allowed", len(line), c.options.MaxSend)
+	}
+	if err := c.lockWithRoom(ctx); err != nil {
+		return err
+	}
+	defer c.mu.Unlock()
+	_ = c.sendLocked(line) // a broken connection needs no answer
+	return nil
+}
+
 // SendError answers a request with an error object. A nil id stands for a request whose id could
 // not be read.
 func (c *Conn) SendError(id json.RawMessage, failure any) error {

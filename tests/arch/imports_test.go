@@ -19,7 +19,7 @@ var mayImport = map[string]string{
 	"timeline/internal/describe":               "internal/text",
 	"timeline/render":                          "timeline timeline/internal/screen internal/text",
 	"sandbox":                                  "internal/paths",
-	"session":                                  "timeline internal/text timeline/render",
+	"session":                                  "timeline internal/text internal/argschema timeline/render",
 	"session/sessiontest":                      "session timeline workers timeline/render",
 	"workers":                                  "internal/paths internal/text sandbox",
 	"supervisor/internal/egressipc":            "",
@@ -59,8 +59,9 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir supervisor/internal/keynotation supervisor/internal/vt sandbox",
+	"supervisor": "ipc timeline session workers internal/argschema internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir supervisor/internal/keynotation supervisor/internal/vt sandbox",
 
+	"internal/argschema":               "",
 	"internal/namedpipe":               "",
 	"internal/shellword":               "internal/text",
 	"internal/paths":                   "",
@@ -77,7 +78,7 @@ var mayImport = map[string]string{
 	"internal/daemonlock":              "internal/peer internal/atomicfile internal/userdirs",
 	"client/internal/backoff":          "session",
 	"client/internal/conn":             "session internal/jsonrpc2",
-	"client/protocol":                  "session timeline",
+	"client/protocol":                  "ipc session timeline",
 	"client/remote":                    "session internal/transportcmd",
 	"client":                           "timeline session client/internal/backoff client/internal/conn client/remote internal/peer internal/namedpipe internal/jsonrpc2 internal/daemonlock client/protocol",
 	"cmd/internal/metrics":             "session timeline",

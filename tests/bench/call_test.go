@@ -49,7 +49,8 @@ func timeCode(b *testing.B, s *supervisor.Session, code string) time.Duration {
 	return d
 }
 
-// compareCalls alternates loops of calls with as many frame echoes. The target is 2.
+// compareCalls alternates loops of calls with as many frame echoes. The target is 8 for Python, and 2
+// for R.
 func compareCalls(b *testing.B, s *supervisor.Session, loop string) {
 	const calls = 500 // in a loop
 	e := newEchoProcess(b)

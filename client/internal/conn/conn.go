@@ -70,6 +70,10 @@ type Options struct {
 	CanSkip        func(line []byte) bool    // whether a line that is not a message can be skipped; nil means no
 	AfterClose     func()                    // ends the transport; may be nil
 	OnNotification func(m *jsonrpc2.Message) // gets the notifications that belong to no subscription
+
+	// OnRequest answers a request of the daemon. It runs in a goroutine of its own. ctx ends when the
+	// daemon cancels the request, and with the connection. nil means that there are no methods.
+	OnRequest func(ctx context.Context, c *Conn, m *jsonrpc2.Message) (any, error)
 }
 
 // A Conn is one connection to a daemon, and ends with it. It is safe for concurrent use.
@@ -87,6 +91,7 @@ type Conn struct {
 	receivers     map[string]Receiver // guarded by mu
 	earlyBacklogs map[string]*Backlog // guarded by mu: for subscriptions whose reply is not read yet
 	err           error               // guarded by mu: why the connection ended
+	requests      requests            // has its own lock
 }
 
 // New returns a connection over stream, and starts its reader and writer.
@@ -257,13 +262,18 @@ func (c *Conn) read() {
 	}
 }
 
-// handleNotification handles a notification.
+// handleNotification handles a notification, or a request of the daemon.
 func (c *Conn) handleNotification(m *jsonrpc2.Message) {
-	if slices.Contains(c.options.Methods.Notifications, m.Method) {
+	switch {
+	case m.IsRequest():
+		c.startRequest(m)
+	case m.Method == jsonrpc2.MethodCancelled:
+		c.requests.cancel(jsonrpc2.CancelledKey(m.Params))
+	case slices.Contains(c.options.Methods.Notifications, m.Method):
 		c.deliverToReceiver(m)
-		return
+	default:
+		c.options.OnNotification(m)
 	}
-	c.options.OnNotification(m)
 }
 
 // deliverToReceiver hands a notification to the receiver of its subscription.

@@ -8,8 +8,10 @@
 //	reader  New         the connection ends  answers and notifications
 //	writer  New         the connection ends  what is sent
 //	hello   SayHello    it is answered       the answer to a hello that was not waited for
+//	request the reader  OnRequest returns    the answer to a request of the daemon
 //
-// Close waits for reader and writer. The end of the connection also ends hello. OnNotification is
+// Close waits for reader and writer. The end of the connection also ends hello,
+// and the contexts of requests. OnNotification is
 // called in reader.
 //
 // # Locks

@@ -14,10 +14,11 @@ turnstone_client.wire, and docs/daemon-protocol.md describes them.
 from .client import Client, connect
 from .discovery import default_socket
 from .errors import TurnstoneError
+from .functions import Function, current_call
 from .result import CodeError, Display, Result
 from .session import AsyncSession
 from .sync import Session
 from .text import text
 
-__all__ = ["AsyncSession", "Client", "CodeError", "Display", "Result", "Session", "TurnstoneError", "connect", "default_socket", "text"]
+__all__ = ["AsyncSession", "Client", "CodeError", "Display", "Function", "Result", "Session", "TurnstoneError", "connect", "current_call", "default_socket", "text"]
 __version__ = "0.1.0"

@@ -14,6 +14,7 @@ from .connection import MAX_LINE, Connection, Progress
 from .discovery import default_socket, proof_for
 from .errors import LostConnection, TurnstoneError
 from .proof import Proof
+from .functions import FunctionHost
 from .session import AsyncSession
 from .follower import Follower
 
@@ -58,6 +59,7 @@ class Client:
         self._lost_at = 0.0
         self._last_request = 0
         self._closed = False
+        self._functions = FunctionHost(self)  # of this program, for the code of sessions
         self._followers: "OrderedDict[int, AsyncSession]" = OrderedDict()  # sessions whose subscription waits for the next run()
 
     def __reduce__(self) -> Any:
@@ -185,6 +187,8 @@ class Client:
             raise
         connection.daemon = about["pid"], about["started"]
         connection.known = bool(about.get("known"))
+        connection.functions = self._functions
+        self._functions.connected(connection, self._connection.daemon if self._connection is not None else None)
         return connection
 
     async def _connected_first(self) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
 
 from .errors import LostConnection, TurnstoneError
+
+if TYPE_CHECKING:
+    from .functions import FunctionHost
 
 # Bounds, in bytes and seconds.
 MAX_LINE = 20 << 20  # the daemon sends at most 16 MiB
@@ -26,6 +29,7 @@ class Connection:
         self.daemon: Tuple[Any, Any] = (None, None)  # process and start time, which tell one daemon from the next
         self.known = False  # the daemon remembers the client's earlier requests
         self.streams: Dict[str, "Stream"] = {}
+        self.functions: "Optional[FunctionHost]" = None  # answers the requests of the daemon
         self._writer = writer
         self._calls: Dict[int, Tuple[str, "asyncio.Future[Any]"]] = {}
         self._progress: Dict[int, Progress] = {}
@@ -83,6 +87,18 @@ class Connection:
             raise ConnectionResetError(self.lost or "it was closed")
         self._writer.write(line)
 
+    def answer(self, answer: "Union[bytes, Dict[str, Any]]") -> None:
+        """Answer a request of the daemon, with a message or a line. An answer that cannot be sent is for nobody."""
+        with contextlib.suppress(OSError):
+            if isinstance(answer, dict):
+                self._send({"jsonrpc": "2.0", **answer})
+            elif not self._writer.transport.is_closing():
+                self._writer.write(answer + b"\n")
+
+    async def drain(self) -> None:
+        with contextlib.suppress(OSError):
+            await self._writer.drain()
+
     async def _read(self, reader: asyncio.StreamReader) -> None:
         why: Any = "the daemon hung up"
         try:
@@ -101,6 +117,8 @@ class Connection:
                     answer.set_exception(LostConnection(self.lost))
             for stream in self.streams.values():
                 stream.put(LostConnection(self.lost))
+            if self.functions is not None:
+                self.functions.disconnected(self)
 
     def _received(self, message: Dict[str, Any], size: int) -> None:
         method = message.get("method")
@@ -121,6 +139,10 @@ class Connection:
         params = message.get("params") or {}
         if method == "notifications/progress":
             self._report(params)
+        elif self.functions is not None and "id" in message:
+            self.functions.request(self, message)
+        elif self.functions is not None and method == "notifications/cancelled":
+            self.functions.cancel(self, params)
         elif method.startswith("stream/") and params["subscription"] in self.streams:
             self.streams[params["subscription"]].put((method, params), size + MESSAGE_OVERHEAD)
 

@@ -12,6 +12,7 @@ from . import wire
 from .connection import Connection, Progress
 from .errors import TurnstoneError
 from .follower import Follower
+from .functions import Functions, refuse_within, set_functions
 from .result import Result
 from .run import GRACE, MAX_BYTES, Answer, OnDisplay, OnText, Options, Run, Stop
 
@@ -29,15 +30,17 @@ class AsyncSession:
     Without a socket it runs in a private supervisor, which ends with the session and with this
     program. Python is then the interpreter of this program, unless runtime names another one. socket=True is the daemon of the user, and a string is the socket of a daemon: there a
     session with a name goes on after the end of the "async with", and one without a name is closed.
-    The other arguments are those of session/create in docs/daemon-protocol.md.
+    functions are given to its code, as set_functions() does. The other arguments are those of
+    session/create in docs/daemon-protocol.md.
     """
 
-    def __init__(self, language: str = "python", *, name: Optional[str] = None, sandbox: Optional[str] = None, dir: "Union[str, os.PathLike[str], None]" = None, packages: Optional[List[str]] = None, limits: Optional[wire.SessionLimits] = None, env: Optional[Dict[str, str]] = None, repl: Optional[str] = None, socket: Union[None, bool, str] = None, author: str = "", **params: Any):
+    def __init__(self, language: str = "python", *, name: Optional[str] = None, sandbox: Optional[str] = None, dir: "Union[str, os.PathLike[str], None]" = None, packages: Optional[List[str]] = None, limits: Optional[wire.SessionLimits] = None, env: Optional[Dict[str, str]] = None, repl: Optional[str] = None, socket: Union[None, bool, str] = None, author: str = "", functions: Optional[Functions] = None, **params: Any):
         if repl is not None and socket:
             raise TypeError("repl= is the program of a private supervisor, and socket= a daemon that runs: use one of them")
         given = {"language": language, "name": name, "sandbox": sandbox, "packages": packages, "limits": limits, "env": env}
         self._params = {**params, **{key: value for key, value in given.items() if value is not None}, "dir": os.path.abspath(dir or ".")}
         self._where = repl, socket, author
+        self._given = functions
         self._set_up(None, name or "", 0, closes=not (name and socket))
 
     def _set_up(self, client: "Optional[Client]", name: str, after: Optional[int], closes: bool) -> None:
@@ -94,6 +97,8 @@ class AsyncSession:
                 opened = await client.open(self._params.pop("name"), **self._params)
             else:
                 opened = await client.create(**self._params)
+            if self._given is not None:
+                await set_functions(opened, self._given)
         except BaseException:
             await client.close()
             raise
@@ -153,6 +158,7 @@ class AsyncSession:
         """
         _checked(code)
         self._check_use()
+        refuse_within(self.name)
         if self._running is not None and self._running.is_calling(asyncio.current_task()):
             raise TurnstoneError("busy", "a function that run() calls cannot run code in the same session; use the result of run()")
         run = Run(self, code, Options(timeout, queue, on_text, on_stderr, on_display, answer, reset_stuck, grace, max_bytes))
@@ -209,6 +215,20 @@ class AsyncSession:
         if follower is not None:
             self._after = follower.after
             await follower.close()
+
+    async def set_functions(self, functions: Functions) -> None:
+        """Give functions of this program to the code of the session, in place of those before.
+
+        functions is a dict of callables by name, or a list of them. Code calls them with
+        "from turnstone import NAME" in Python, and turnstone$NAME() in R. Coroutine functions run in
+        this event loop, and others in threads. Their signatures, annotations and docstrings
+        describe them; a Function describes what these do not say. An exception is raised in the
+        code, under its name. When the code is interrupted, a coroutine is cancelled, and
+        current_call().cancelled is set for a function in a thread.
+
+        They can be called while this client is connected. It gives them again after a lost connection.
+        """
+        await set_functions(self, functions)
 
     # ---- calls
 

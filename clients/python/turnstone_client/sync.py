@@ -11,6 +11,7 @@ from typing import Any, AsyncGenerator, Awaitable, Callable, Dict, Generator, Li
 
 from . import wire
 from .errors import TurnstoneError
+from .functions import Functions, refuse_within
 from .result import Result
 from .run import GRACE, MAX_BYTES, Answer, OnDisplay, OnText
 from .session import AsyncSession
@@ -31,10 +32,11 @@ class Session:
     Without a socket the session runs in a private supervisor, which ends with it and with this
     program. Python is then the interpreter of this program, unless runtime names another one. socket=True is the daemon of the user, and a string is the socket of a daemon: there a
     session with a name goes on after the end of the "with", and one without a name is closed.
+    functions are given to its code, as set_functions() does.
     """
 
-    def __init__(self, language: str = "python", *, name: Optional[str] = None, sandbox: Optional[str] = None, dir: "Union[str, os.PathLike[str], None]" = None, packages: Optional[List[str]] = None, limits: Optional[wire.SessionLimits] = None, env: Optional[Dict[str, str]] = None, repl: Optional[str] = None, socket: Union[None, bool, str] = None, author: str = "", **params: Any):
-        self._session = AsyncSession(language, name=name, sandbox=sandbox, dir=dir, packages=packages, limits=limits, env=env, repl=repl, socket=socket, author=author, **params)
+    def __init__(self, language: str = "python", *, name: Optional[str] = None, sandbox: Optional[str] = None, dir: "Union[str, os.PathLike[str], None]" = None, packages: Optional[List[str]] = None, limits: Optional[wire.SessionLimits] = None, env: Optional[Dict[str, str]] = None, repl: Optional[str] = None, socket: Union[None, bool, str] = None, author: str = "", functions: Optional[Functions] = None, **params: Any):
+        self._session = AsyncSession(language, name=name, sandbox=sandbox, dir=dir, packages=packages, limits=limits, env=env, repl=repl, socket=socket, author=author, functions=functions, **params)
         self._loop = asyncio.new_event_loop()
         self._process_id = os.getpid()
         self._callers: Set[int] = set()  # threads that are in a function of theirs, which run() called
@@ -157,6 +159,7 @@ class Session:
         The functions are called in this thread. While one of them runs, no further output is read, and
         a timeout still interrupts the code.
         """
+        refuse_within(self.name)
         if threading.get_ident() in self._callers:
             raise TurnstoneError("busy", "a function that run() calls cannot run code in the same session; use the result of run()")
         calls = _new_queue()
@@ -169,6 +172,10 @@ class Session:
             raise error.__cause__.with_traceback(error.__cause__.__traceback__)
 
     # ---- the other calls, as in AsyncSession
+
+    def set_functions(self, functions: Functions) -> None:
+        """Give functions of this program to the code of the session. They run in threads of their own."""
+        self._do(self._session.set_functions(functions))
 
     def start(self, code: str, *, silent: bool = False) -> int:
         """Start a turn and return its number. Clients that display a session skip a silent turn."""

@@ -69,6 +69,27 @@ class AnswerPermissionParams(_AnswerPermissionParams, total=False):
     author: str
 
 
+class _ArgumentsParams(TypedDict):
+    call: str
+
+
+class ArgumentsParams(_ArgumentsParams, total=False):
+    """ArgumentsParams ask for a part of the arguments of a call, which is a part of their JSON text."""
+
+    offset: int  # bytes of UTF-8
+
+
+class _ArgumentsPart(TypedDict):
+    text: str
+    next: int  # offset of the next part; the size of all if this is the last one
+
+
+class ArgumentsPart(_ArgumentsPart, total=False):
+    """An ArgumentsPart is a part of the arguments of a call."""
+
+    more: bool
+
+
 class _Attachment(TypedDict):
     session: str
 
@@ -412,6 +433,65 @@ class FullScreenChangedEvent(_FullScreenChangedEvent, total=False):
     on: bool
 
 
+class _FunctionCall(TypedDict):
+    session: str
+    generation: int
+    turn: int  # 0 between turns
+    function: str  # its name, with its group
+    call: str  # names the call in function/arguments
+    arguments_bytes: int  # size of its text
+
+
+class FunctionCall(_FunctionCall, total=False):
+    """A FunctionCall is a request of the daemon: code in a session calls a function of the client. The client answers with a FunctionResult, or with an error that may have a name."""
+
+    arguments: Any  # an object of values; missing if it has more than 1 MiB
+
+
+class _FunctionDoc(TypedDict):
+    name: str
+
+
+class FunctionDoc(_FunctionDoc, total=False):
+    """A FunctionDoc describes a function of a client, as session.Function does."""
+
+    group: str
+    description: str
+    parameters: Any  # a JSON Schema of type object
+    returns: Any  # a JSON Schema
+
+
+class _FunctionList(TypedDict):
+    functions: List["GivenFunction"]
+
+
+class FunctionList(_FunctionList, total=False):
+    """FunctionList lists the functions that clients give to the code of a session, by name."""
+
+    pass
+
+
+class _FunctionResult(TypedDict):
+    value: Any
+
+
+class FunctionResult(_FunctionResult, total=False):
+    """A FunctionResult is the result of a FunctionCall."""
+
+    pass
+
+
+class _FunctionsParams(TypedDict):
+    session: str
+    functions: List["FunctionDoc"]
+
+
+class FunctionsParams(_FunctionsParams, total=False):
+    """FunctionsParams give functions of a client to the code of a session. They replace the functions that this client has given before."""
+
+    author: str
+
+
 class _GapEvent(EventHeader):
     type: Literal["gap"]
 
@@ -424,6 +504,19 @@ class GapEvent(_GapEventKeywords, _GapEvent, total=False):
 
     to: int
     bytes: int
+
+
+class _GivenFunction(TypedDict):
+    name: str  # with its group
+    client: str  # as in ConnectedClient
+
+
+class GivenFunction(_GivenFunction, total=False):
+    """A GivenFunction is a function that a client gives to the code of a session."""
+
+    description: str
+    author: str
+    gone: bool  # the client has disconnected, so calls fail
 
 
 class Grant(TypedDict, total=False):
@@ -1025,6 +1118,7 @@ class Session(_Session, total=False):
     output_path: str  # the rendered transcript; "" when there is none
     crashed_transcript: str  # the transcript of an earlier session with this name whose program was killed
     write_lock_holder: str  # the author who holds the write lock, in a daemon
+    functions: int  # how many functions clients give to its code, in a daemon
     continuation: str  # Continuation is the prompt for the further lines of an input, if it is not the default one of the language.
     running_ms: int
 

@@ -5,6 +5,7 @@ import { Connection, type CallOptions } from "./connection.ts";
 import { asyncDispose } from "./dispose.ts";
 import { hasKind, LostConnection, TurnstoneError } from "./error.ts";
 import type { Follower } from "./follower.ts";
+import { FunctionHost } from "./functions.ts";
 import { Session } from "./session.ts";
 import { SocketDialer, type Dialer } from "./socket.ts";
 import { protocol, type Daemon, type Methods, type Session as Description } from "./wire.ts";
@@ -50,6 +51,8 @@ export class Client {
   private idle = new Map<Follower, Session>(); // whose subscription waits for the next run()
   /** @internal */
   isClosed = false;
+  /** @internal The functions of this program, for the code of sessions. */
+  readonly functions: FunctionHost = new FunctionHost(this);
 
   /** @internal */
   constructor(dialer: Dialer, options: Pick<ConnectOptions, "author" | "reconnectMs"> = {}) {
@@ -114,6 +117,8 @@ export class Client {
       if (about.protocol !== protocol) throw new TurnstoneError("protocol", `the daemon at ${this.socket} is version ${about.version} and speaks protocol ${about.protocol}; this client speaks ${protocol}`);
       connection.daemon = { pid: about.pid, started: about.started };
       connection.isKnown = about.known === true;
+      connection.functions = this.functions;
+      this.functions.connected(connection);
       return connection;
     } catch (error) {
       await connection.close();

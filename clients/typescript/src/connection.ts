@@ -3,6 +3,7 @@ import { setMaxListeners } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { LostConnection, TurnstoneError } from "./error.ts";
+import type { FunctionHost } from "./functions.ts";
 import type { Methods } from "./wire.ts";
 
 // Bounds, in characters and milliseconds.
@@ -121,6 +122,8 @@ export class Connection {
   /** The daemon remembers the client's earlier requests. */
   isKnown = false;
   readonly streams = new Map<string, Stream>();
+  /** Answers the requests of the daemon. */
+  functions: FunctionHost | undefined;
   private readonly transport: Transport;
   private calls = new Map<number, Pending>();
   private lastId = 0;
@@ -186,6 +189,7 @@ export class Connection {
     for (const call of this.calls.values()) call.reject(new LostConnection(why));
     this.calls.clear();
     for (const stream of this.streams.values()) stream.put(new LostConnection(why));
+    this.functions?.disconnected(this);
   }
 
   private received(message: any, size: number): void {
@@ -209,6 +213,10 @@ export class Connection {
         this.calls.delete(message.params.progressToken);
         call!.reject(error as Error);
       }
+    } else if (message.id !== undefined) {
+      this.functions?.request(this, message);
+    } else if (message.method === "notifications/cancelled") {
+      this.functions?.cancel(this, message.params.requestId);
     } else if (message.method.startsWith("stream/")) {
       this.streams.get(message.params.subscription)?.put(message, size + messageOverhead);
     }
@@ -216,6 +224,17 @@ export class Connection {
 
   private send(message: object): void {
     this.transport.writable.write(JSON.stringify(message) + "\n");
+  }
+
+  /** Answers a request of the daemon with a line. */
+  answer(line: string): void {
+    if (!this.lost) this.transport.writable.write(line + "\n");
+  }
+
+  /** Answers a request of the daemon, and waits until the line is sent or the connection is lost. */
+  async answerWhenSent(line: string): Promise<void> {
+    if (this.lost) return;
+    await new Promise<void>((resolve) => this.transport.writable.write(line + "\n", () => resolve()));
   }
 
   /** Makes a call once. A LostConnection says that its answer did not come. */

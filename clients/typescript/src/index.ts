@@ -8,3 +8,4 @@ export { text } from "./text.ts";
 export { defaultSocket } from "./discovery.ts";
 export type { CallOptions } from "./connection.ts";
 export type { RunOptions } from "./run.ts";
+export type { CallContext, Functions, FunctionSpec } from "./functions.ts";

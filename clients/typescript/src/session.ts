@@ -4,6 +4,7 @@ import type { CallOptions, Connection } from "./connection.ts";
 import { asyncDispose } from "./dispose.ts";
 import { TurnstoneError } from "./error.ts";
 import { Follower } from "./follower.ts";
+import { refuseWithin, type Functions } from "./functions.ts";
 import { complement } from "./reply.ts";
 import type { Result } from "./result.ts";
 import { Run, type RunOptions } from "./run.ts";
@@ -29,6 +30,8 @@ export interface OpenOptions extends Omit<CreateParams, "progressToken" | "reque
   author?: string | undefined;
   /** How long calls wait for a new connection after a loss, in milliseconds; the default is 30 s. */
   reconnectMs?: number | undefined;
+  /** Functions of this program for its code, as setFunctions() gives them. */
+  functions?: Functions | undefined;
   /** Ends the call. */
   signal?: AbortSignal | undefined;
 }
@@ -61,7 +64,7 @@ export class Session {
    * is one. There `await using` closes a session without a name; one with a name stays.
    */
   static async open(options: OpenOptions = {}): Promise<Session> {
-    const { socket, repl, author, reconnectMs, signal, name, ...params } = options;
+    const { socket, repl, author, reconnectMs, signal, name, functions, ...params } = options;
     if (repl !== undefined && socket) throw new TypeError("repl is the program of a private supervisor, and socket a daemon that runs: use one of them");
     const client = new Client(socket ? new SocketDialer(socket === true ? undefined : socket) : new PrivateDialer(repl), { author, reconnectMs });
     const create: CreateParams = defined({ language: "python", ...params, dir: absolute(params.dir ?? ".") });
@@ -69,6 +72,7 @@ export class Session {
       await client.connected(signal);
       const opened = await (name ? client.open(name, create, { signal }) : client.create(create, { signal }));
       const session = new Session(client, opened.name, { ...opened.made(), closes: !(name && socket) });
+      if (functions) await session.setFunctions(functions);
       session.ownsClient = true;
       return session;
     } catch (error) {
@@ -118,6 +122,11 @@ export class Session {
    */
   run(code: string, options: RunOptions = {}): Promise<Result> {
     if (Run.isInside(this)) return Promise.reject(new TurnstoneError("busy", "a function that run() calls cannot run code in the same session; use the result of run()"));
+    try {
+      refuseWithin(this.name);
+    } catch (error) {
+      return Promise.reject(error);
+    }
     const run = new Run(this, code, options);
     const mine = this.last.then(() => run.finish());
     this.last = mine.catch(() => {});
@@ -175,6 +184,17 @@ export class Session {
   /** @internal */
   signed(): { author?: string } {
     return this.client.author ? { author: this.client.author } : {};
+  }
+
+  /**
+   * Gives functions of this program to the code of the session, in place of those before. Code calls them
+   * with "from turnstone import NAME" in Python, and turnstone$NAME() in R. An error is raised in the
+   * code, under its name. When the code is interrupted, the signal of the call aborts.
+   *
+   * They can be called while this client is connected. It gives them again after a lost connection.
+   */
+  setFunctions(functions: Functions): Promise<void> {
+    return this.client.functions.give(this, functions);
   }
 
   /** Starts a turn and returns its number. Clients that display a session skip a silent turn. */

@@ -35,6 +35,21 @@ export interface AnswerPermissionParams {
   author?: string;
 }
 
+/** ArgumentsParams ask for a part of the arguments of a call, which is a part of their JSON text. */
+export interface ArgumentsParams {
+  call: string;
+  /** bytes of UTF-8 */
+  offset?: number;
+}
+
+/** An ArgumentsPart is a part of the arguments of a call. */
+export interface ArgumentsPart {
+  text: string;
+  /** offset of the next part; the size of all if this is the last one */
+  next: number;
+  more?: boolean;
+}
+
 /** An Attachment describes how a connection uses a session. */
 export interface Attachment {
   session: string;
@@ -338,12 +353,68 @@ export interface FullScreenChangedEvent extends EventHeader {
   on?: boolean;
 }
 
+/** A FunctionCall is a request of the daemon: code in a session calls a function of the client. The client answers with a FunctionResult, or with an error that may have a name. */
+export interface FunctionCall {
+  session: string;
+  generation: number;
+  /** 0 between turns */
+  turn: number;
+  /** its name, with its group */
+  function: string;
+  /** names the call in function/arguments */
+  call: string;
+  /** an object of values; missing if it has more than 1 MiB */
+  arguments?: unknown;
+  /** size of its text */
+  arguments_bytes: number;
+}
+
+/** A FunctionDoc describes a function of a client, as session.Function does. */
+export interface FunctionDoc {
+  name: string;
+  group?: string;
+  description?: string;
+  /** a JSON Schema of type object */
+  parameters?: unknown;
+  /** a JSON Schema */
+  returns?: unknown;
+}
+
+/** FunctionList lists the functions that clients give to the code of a session, by name. */
+export interface FunctionList {
+  functions: GivenFunction[];
+}
+
+/** A FunctionResult is the result of a FunctionCall. */
+export interface FunctionResult {
+  value: unknown;
+}
+
+/** FunctionsParams give functions of a client to the code of a session. They replace the functions that this client has given before. */
+export interface FunctionsParams {
+  session: string;
+  functions: FunctionDoc[];
+  author?: string;
+}
+
 /** Gap stands for events that were dropped. Readers create it; it is never appended. */
 export interface GapEvent extends EventHeader {
   type: "gap";
   from?: number;
   to?: number;
   bytes?: number;
+}
+
+/** A GivenFunction is a function that a client gives to the code of a session. */
+export interface GivenFunction {
+  /** with its group */
+  name: string;
+  description?: string;
+  /** as in ConnectedClient */
+  client: string;
+  author?: string;
+  /** the client has disconnected, so calls fail */
+  gone?: boolean;
 }
 
 /** A Grant is access that a user grants to a session. Exactly one of Read, Write, Host and Call is set. Read, Write and Host are for a session with a sandbox. */
@@ -857,6 +928,8 @@ export interface Session {
   watchers: number;
   /** the author who holds the write lock, in a daemon */
   write_lock_holder?: string;
+  /** how many functions clients give to its code, in a daemon */
+  functions?: number;
   /** Continuation is the prompt for the further lines of an input, if it is not the default one of the language. */
   continuation?: string;
   running_ms?: number;
@@ -1186,6 +1259,9 @@ export interface Methods {
   "session/screen": { params: NameParams; result: Screen };
   "session/reset": { params: EndParams; result: Session };
   "session/close": { params: EndParams; result: Record<string, never> };
+  "session/functions": { params: FunctionsParams; result: Record<string, never> };
+  "function/list": { params: NameParams; result: FunctionList };
+  "function/arguments": { params: ArgumentsParams; result: ArgumentsPart };
   "turn/start": { params: StartParams; result: Reply };
   "turn/input": { params: InputParams; result: Reply };
   "turn/type": { params: TypeParams; result: TypeReply };
@@ -1226,4 +1302,9 @@ export interface Notifications {
   "stream/ended": { params: SubscriptionEnd; result: Record<string, never> };
   "preparation/progress": { params: PreparationProgress; result: Record<string, never> };
   "turn/accepted": { params: TurnAccepted; result: Record<string, never> };
+}
+
+/** Requests that the daemon sends, with their results. */
+export interface Requests {
+  "function/call": { params: FunctionCall; result: FunctionResult };
 }

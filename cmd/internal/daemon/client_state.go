@@ -198,6 +198,7 @@ type connState struct {
 	subscriptions map[string]*subscription
 	waitingCalls  map[*openSession]int // calls that wait for a session
 	detached      bool                 // ended by connection/detach: the client gets no locks back
+	functionCalls clientCalls          // has its own lock
 }
 
 // A recentRequests holds the last named requests of one client, so that the client can repeat a call

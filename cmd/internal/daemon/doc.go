@@ -18,7 +18,8 @@
 //
 // A user may think for an hour while an agent is open, and the variables must still be there. So
 // the daemon is in use while a connected client has a named reader or a subscription. It is also in
-// use while a session is being prepared, is starting or running, or waits for input. Connections,
+// use while a session is being prepared, is starting or running, or waits for input, and while a
+// connected client gives functions to one. Connections,
 // probes and lists do not count as use. A reader's name belongs to one connection at a time. A
 // second connection with the same name gets it with a number.
 //
@@ -83,4 +84,5 @@
 // # Locks
 //
 // Daemon.mu may be held while openSession.mu or a lock of package supervisor is taken.
+// openSession.functionsMu may be held while Daemon.mu or a lock of package supervisor is taken.
 package daemon

@@ -59,14 +59,14 @@ func (d *Daemon) closeIfIdle(e *openSession) {
 }
 
 // isInUse reports whether a session is active, or a client has a reader, a write lock, a call or a
-// subscription.
+// subscription, or gives functions.
 func (d *Daemon) isInUse(e *openSession) bool {
 	switch e.session.State() {
 	case session.StateIdle, session.StateEnded:
 	default:
 		return true
 	}
-	if e.hasReader() {
+	if e.hasReader() || e.hasFunctions() {
 		return true
 	}
 	d.mu.Lock()
@@ -111,7 +111,8 @@ func (d *Daemon) idleFor(now time.Time) time.Duration {
 	return now.Sub(d.lastUse)
 }
 
-// isBusy reports whether a session is being opened or is active, or has a reader or a subscription.
+// isBusy reports whether a session is being opened or is active, or has a reader, a subscription or
+// functions of a connected client.
 func (d *Daemon) isBusy() bool {
 	d.mu.Lock()
 	opening := len(d.opening) > 0
@@ -120,7 +121,7 @@ func (d *Daemon) isBusy() bool {
 		return true
 	}
 	for _, e := range d.sortedSessions() {
-		if e.hasReader() {
+		if e.hasReader() || e.hasFunctions() {
 			return true
 		}
 	}

@@ -117,6 +117,8 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 		protocol.MethodReadCursor:       newHandler(d.handleReadCursor),
 		protocol.MethodClients:          newHandler(d.handleClients),
 		protocol.MethodDetach:           newHandler(d.handleDetach),
+		protocol.MethodListFunctions:    newHandler(d.handleListFunctions),
+		protocol.MethodArguments:        newHandler(d.handleArguments),
 	}
 }
 

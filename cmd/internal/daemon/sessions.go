@@ -31,6 +31,9 @@ type openSession struct {
 	session        *supervisor.Session
 	progress       *progressReporter // nil if no client asked for progress of its preparation
 
+	functionsMu  sync.Mutex     // held while functions are replaced, which takes locks of package supervisor and Daemon.mu
+	functionSets []*functionSet // guarded by functionsMu; the oldest first
+
 	startLock   chan struct{} // holds one token, for the client that starts a turn
 	lastStarter turnStarter   // guarded by Daemon.mu
 
@@ -505,6 +508,9 @@ func (o *openSession) readerName(c *clientState) string {
 func (d *Daemon) describeSession(e *openSession) session.Info {
 	i, _ := e.session.Info(context.Background()) // never fails for a session in this process
 	i.Language, i.Packages = e.language, e.packages
+	for _, s := range e.listFunctions() {
+		i.Functions += len(s.functions)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.subscriptions {

@@ -31,6 +31,7 @@ func (d *Daemon) inlineHandlers() map[string]rpcserver.Handler {
 		protocol.MethodUnsubscribe:      newHandler(d.handleUnsubscribe),
 		protocol.MethodTakeWriteLock:    newHandler(d.handleTakeWriteLock),
 		protocol.MethodReleaseWriteLock: newHandler(d.handleReleaseWriteLock),
+		protocol.MethodSetFunctions:     newHandler(d.handleSetFunctions),
 	}
 }
 

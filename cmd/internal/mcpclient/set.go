@@ -235,7 +235,7 @@ func (s *toolServer) setTools(tools []*mcp.Tool) {
 	seen, all := map[string]bool{}, 0
 	for _, t := range tools {
 		f := s.toolFunction(t)
-		err := f.Check()
+		err := supervisor.CheckFunction(f)
 		size := len(f.Doc) + len(f.Params) + len(f.Returns)
 		switch {
 		case size > maxToolBytes:

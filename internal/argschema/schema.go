@@ -1,9 +1,13 @@
-package supervisor
+// Package argschema checks the arguments of a function against the JSON Schema of its parameters:
+// their names and their types. The supervisor checks calls with it before a function runs, and
+// session.FunctionOf uses its error texts.
+package argschema
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -11,14 +15,14 @@ import (
 	"time"
 )
 
-// A schema is the part of a JSON Schema that arguments are checked against: names and types. Other
+// A Schema is the part of a JSON Schema that arguments are checked against: names and types. Other
 // keywords serve the language's help and the function itself.
-type schema struct {
+type Schema struct {
 	Type                 typeNames          `json:"type"`
-	Properties           map[string]*schema `json:"properties"`
+	Properties           map[string]*Schema `json:"properties"`
 	Required             []string           `json:"required"`
 	AdditionalProperties json.RawMessage    `json:"additionalProperties"`
-	Items                *schema            `json:"items"`
+	Items                *Schema            `json:"items"`
 }
 
 // typeNames holds the names of the allowed JSON types; empty allows any type.
@@ -35,12 +39,12 @@ func (n *typeNames) UnmarshalJSON(b []byte) error {
 
 // UnmarshalJSON accepts a schema, or true or false, which JSON Schema allows. It treats both as a
 // schema of anything.
-func (s *schema) UnmarshalJSON(b []byte) error {
+func (s *Schema) UnmarshalJSON(b []byte) error {
 	var boolean bool
 	if json.Unmarshal(b, &boolean) == nil {
 		return nil
 	}
-	type plain schema
+	type plain Schema
 	var list []json.RawMessage
 	if json.Unmarshal(b, &list) == nil {
 		return nil // a list of items schemas from an older draft
@@ -48,8 +52,9 @@ func (s *schema) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(s))
 }
 
-func readSchema(text []byte) (*schema, error) {
-	var s schema
+// Parse reads the schema of a function's parameters, which must be of type object.
+func Parse(text []byte) (*Schema, error) {
+	var s Schema
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, err
 	}
@@ -66,26 +71,34 @@ func readSchema(text []byte) (*schema, error) {
 
 // isClosed reports whether arguments that are not listed are faults. That is the default, as for a
 // function of any language.
-func (s *schema) isClosed() bool {
+func (s *Schema) isClosed() bool {
 	open := string(s.AdditionalProperties)
 	return open == "false" || open == "" && s.Properties != nil
 }
 
-// maxListedFaults bounds the faults that one error names.
-const maxListedFaults = 20
+// MaxListedFaults bounds the faults that one error names.
+const MaxListedFaults = 20
 
-// checkArguments returns one error that lists all faults of the arguments.
-func (s *schema) checkArguments(function string, args map[string]any) error {
+// Faults returns a text that lists all faults of the arguments; "" if there are none. A nil schema
+// accepts all arguments.
+func (s *Schema) Faults(function string, args map[string]any) string {
 	if s == nil {
-		return nil
+		return ""
 	}
-	var faults []string
+	if len(s.collectFaults(args, maps.Keys(args))) == 0 {
+		return "" // most calls, for which the names are not sorted
+	}
+	return JoinFaults(function, s.collectFaults(args, slices.Values(slices.Sorted(maps.Keys(args)))))
+}
+
+// collectFaults returns the faults of the arguments, in the order of names, which are all of them.
+func (s *Schema) collectFaults(args map[string]any, names iter.Seq[string]) (faults []string) {
 	for _, name := range s.Required {
 		if _, ok := args[name]; !ok {
 			faults = append(faults, "missing "+name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(args)) {
+	for name := range names {
 		p, known := s.Properties[name]
 		if !known && s.isClosed() {
 			faults = append(faults, "unknown "+name)
@@ -93,30 +106,32 @@ func (s *schema) checkArguments(function string, args map[string]any) error {
 			faults = p.appendFaults(faults, name, args[name])
 		}
 	}
-	return argumentsError(function, faults)
+	return faults
 }
 
-func argumentsError(function string, faults []string) error {
+// JoinFaults returns the text of an error that lists faults of the arguments of a function; ""
+// without any.
+func JoinFaults(function string, faults []string) string {
 	if len(faults) == 0 {
-		return nil
+		return ""
 	}
-	if n := len(faults); n > maxListedFaults {
-		faults = append(faults[:maxListedFaults:maxListedFaults], fmt.Sprintf("and %d more", n-maxListedFaults))
+	if n := len(faults); n > MaxListedFaults {
+		faults = append(faults[:MaxListedFaults:MaxListedFaults], fmt.Sprintf("and %d more", n-MaxListedFaults))
 	}
-	return &CallError{"TypeError", function + ": wrong arguments: " + strings.Join(faults, "; ")}
+	return function + ": wrong arguments: " + strings.Join(faults, "; ")
 }
 
 // appendFaults appends the faults of v to wrong. path locates v in the arguments.
-func (s *schema) appendFaults(faults []string, path string, v any) []string {
+func (s *Schema) appendFaults(faults []string, path string, v any) []string {
 	if s == nil {
 		return faults
 	}
 	if len(s.Type) > 0 && !slices.ContainsFunc(s.Type, func(kind string) bool { return isOfType(kind, v) }) {
-		return append(faults, fmt.Sprintf("%s is %s, not %s", path, describeValue(v), strings.Join(s.Type, " or ")))
+		return append(faults, fmt.Sprintf("%s is %s, not %s", path, Describe(v), strings.Join(s.Type, " or ")))
 	}
 	switch v := v.(type) {
 	case []any:
-		for i := 0; s.Items != nil && i < len(v) && len(faults) <= maxListedFaults; i++ {
+		for i := 0; s.Items != nil && i < len(v) && len(faults) <= MaxListedFaults; i++ {
 			faults = s.Items.appendFaults(faults, fmt.Sprintf("%s[%d]", path, i), v[i])
 		}
 	case map[string]any:
@@ -152,7 +167,8 @@ func isOfType(kind string, v any) bool {
 	return kind == "object"
 }
 
-func describeValue(v any) string {
+// Describe names the type of a value for an error.
+func Describe(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"

@@ -1,4 +1,4 @@
-package supervisor
+package session
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/turnstone-repl/turnstone/ipc"
+	"github.com/turnstone-repl/turnstone/internal/argschema"
 )
 
 // FunctionOf makes a Function from f. In must be a struct: its fields are the parameters, in order,
@@ -22,33 +22,43 @@ import (
 //		SQL   string `json:"sql" doc:"one statement"`
 //		Limit int    `json:"limit,omitempty"`
 //	}
-//	supervisor.FunctionOf("query", "Runs SQL.", func(ctx context.Context, q Query) ([]Row, error) { … })
+//	session.FunctionOf("query", "Runs SQL.", func(ctx context.Context, q Query) ([]Row, error) { … })
 func FunctionOf[In, Out any](name, doc string, f func(ctx context.Context, in In) (Out, error)) Function {
 	t := reflect.TypeFor[In]()
 	if t.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("supervisor.FunctionOf: the parameters of %s are a %s, not a struct", name, t))
+		panic(fmt.Sprintf("session.FunctionOf: the parameters of %s are a %s, not a struct", name, t))
 	}
 	params, err := schemaJSON(t)
 	if err != nil {
-		panic(fmt.Sprintf("supervisor.FunctionOf: %s: %v", name, err))
+		panic(fmt.Sprintf("session.FunctionOf: %s: %v", name, err))
 	}
 	returns, err := schemaJSON(reflect.TypeFor[Out]())
 	if err != nil {
 		returns = nil // a type without a schema, such as a channel
 	}
 	fn := Function{Name: name, Doc: doc, Params: params, Returns: returns}
-	if f != nil { // otherwise Check refuses it
+	known := structParameters(t) // once: reading the tags takes longer than the rest of a call's arguments
+	if f != nil {                // otherwise Check refuses it
 		fn.Call = func(ctx context.Context, args map[string]any) (any, error) {
 			var in In
 			var faults []string
-			faults = assignValue(faults, "", reflect.ValueOf(&in).Elem(), args)
-			if err := argumentsError(name, faults); err != nil {
-				return nil, err
+			faults = assignStruct(faults, "", reflect.ValueOf(&in).Elem(), args, known)
+			if text := argschema.JoinFaults(name, faults); text != "" {
+				return nil, &CallError{"TypeError", text}
 			}
 			return f(ctx, in)
 		}
 	}
 	return fn
+}
+
+// A schemaObject is a JSON object that keeps the order of its fields, because the order of the
+// properties is that of the parameters.
+type schemaObject []schemaField
+
+type schemaField struct {
+	Name  string
+	Value any
 }
 
 // schemaJSON returns the JSON Schema of a Go type.
@@ -61,7 +71,7 @@ func schemaJSON(t reflect.Type) (json.RawMessage, error) {
 }
 
 // appendObject appends an object as JSON and keeps the order of its fields.
-func appendObject(b []byte, o ipc.Object) json.RawMessage {
+func appendObject(b []byte, o schemaObject) json.RawMessage {
 	b = append(b, '{')
 	for i, f := range o {
 		if i > 0 {
@@ -69,7 +79,7 @@ func appendObject(b []byte, o ipc.Object) json.RawMessage {
 		}
 		name, _ := json.Marshal(f.Name)
 		b = append(append(b, name...), ':')
-		if inner, ok := f.Value.(ipc.Object); ok {
+		if inner, ok := f.Value.(schemaObject); ok {
 			b = appendObject(b, inner)
 			continue
 		}
@@ -79,15 +89,15 @@ func appendObject(b []byte, o ipc.Object) json.RawMessage {
 	return append(b, '}')
 }
 
-func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
-	kind := func(name string) (ipc.Object, error) { return ipc.Object{{Name: "type", Value: name}}, nil }
+func schemaOf(t reflect.Type, depth int) (schemaObject, error) {
+	kind := func(name string) (schemaObject, error) { return schemaObject{{Name: "type", Value: name}}, nil }
 	switch {
 	case depth > 8:
-		return ipc.Object{}, nil // a recursive type: accept anything
+		return schemaObject{}, nil // a recursive type: accept anything
 	case t == reflect.TypeFor[time.Time]():
-		return ipc.Object{{Name: "type", Value: "string"}, {Name: "format", Value: "date-time"}}, nil
+		return schemaObject{{Name: "type", Value: "string"}, {Name: "format", Value: "date-time"}}, nil
 	case t == reflect.TypeFor[json.RawMessage](), t.Kind() == reflect.Interface:
-		return ipc.Object{}, nil
+		return schemaObject{}, nil
 	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return kind("string")
 	}
@@ -111,10 +121,10 @@ func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
 		return o, err
 	case reflect.Slice, reflect.Array:
 		if t.Elem().Kind() == reflect.Uint8 {
-			return ipc.Object{{Name: "type", Value: "string"}, {Name: "format", Value: "binary"}}, nil
+			return schemaObject{{Name: "type", Value: "string"}, {Name: "format", Value: "binary"}}, nil
 		}
 		items, err := schemaOf(t.Elem(), depth+1)
-		return ipc.Object{{Name: "type", Value: "array"}, {Name: "items", Value: items}}, err
+		return schemaObject{{Name: "type", Value: "array"}, {Name: "items", Value: items}}, err
 	case reflect.Map:
 		if t.Key().Kind() != reflect.String {
 			return nil, fmt.Errorf("%s: map keys must be strings", t)
@@ -126,22 +136,22 @@ func schemaOf(t reflect.Type, depth int) (ipc.Object, error) {
 	return nil, fmt.Errorf("no JSON Schema for the Go type %s", t)
 }
 
-func structSchema(t reflect.Type, depth int) (ipc.Object, error) {
-	properties, required := ipc.Object{}, []string{}
+func structSchema(t reflect.Type, depth int) (schemaObject, error) {
+	properties, required := schemaObject{}, []string{}
 	for _, p := range structParameters(t) {
 		o, err := schemaOf(p.Type, depth+1)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 		if doc := p.Tag.Get("doc"); doc != "" {
-			o = append(o, ipc.Field{Name: "description", Value: doc})
+			o = append(o, schemaField{Name: "description", Value: doc})
 		}
-		properties = append(properties, ipc.Field{Name: p.name, Value: o})
+		properties = append(properties, schemaField{Name: p.name, Value: o})
 		if !p.optional {
 			required = append(required, p.name)
 		}
 	}
-	return ipc.Object{{Name: "type", Value: "object"}, {Name: "properties", Value: properties}, {Name: "required", Value: required}}, nil
+	return schemaObject{{Name: "type", Value: "object"}, {Name: "properties", Value: properties}, {Name: "required", Value: required}}, nil
 }
 
 // A parameter is a struct field with the name that it has in JSON.
@@ -241,7 +251,7 @@ func assignValue(faults []string, path string, to reflect.Value, v any) []string
 	case map[string]any:
 		return assignMap(faults, path, to, v)
 	}
-	return addFault(fmt.Sprintf("is %s, not a %s", describeValue(v), t))
+	return addFault(fmt.Sprintf("is %s, not a %s", argschema.Describe(v), t))
 }
 
 func isNilable(t reflect.Type) bool {
@@ -278,7 +288,7 @@ func assignList(faults []string, path string, to reflect.Value, v []any) []strin
 	case to.Kind() != reflect.Array || to.Len() != len(v):
 		return append(faults, fmt.Sprintf("%s is an array of %d, not a %s", path, len(v), to.Type()))
 	}
-	for i := 0; i < len(v) && len(faults) <= maxListedFaults; i++ {
+	for i := 0; i < len(v) && len(faults) <= argschema.MaxListedFaults; i++ {
 		faults = assignValue(faults, fmt.Sprintf("%s[%d]", path, i), to.Index(i), v[i])
 	}
 	return faults
@@ -302,19 +312,24 @@ func assignMap(faults []string, path string, to reflect.Value, v map[string]any)
 	case t.Kind() != reflect.Struct:
 		return append(faults, fmt.Sprintf("%s is an object, not a %s", path, t))
 	}
-	known := structParameters(t)
+	return assignStruct(faults, dot, to, v, structParameters(t))
+}
+
+// assignStruct stores an object in a struct with these parameters. prefix comes before the names in
+// faults.
+func assignStruct(faults []string, prefix string, to reflect.Value, v map[string]any, known []parameter) []string {
 	for name := range v {
 		if !slices.ContainsFunc(known, func(p parameter) bool { return p.name == name }) {
-			faults = append(faults, "unknown "+dot+name)
+			faults = append(faults, "unknown "+prefix+name)
 		}
 	}
 	for _, p := range known {
 		value, given := v[p.name]
 		switch {
 		case given:
-			faults = assignValue(faults, dot+p.name, to.FieldByIndex(p.Index), value)
+			faults = assignValue(faults, prefix+p.name, to.FieldByIndex(p.Index), value)
 		case !p.optional:
-			faults = append(faults, "missing "+dot+p.name)
+			faults = append(faults, "missing "+prefix+p.name)
 		}
 	}
 	return faults
