@@ -91,7 +91,7 @@ func testOutput(t *testing.T, s session.Session) {
 	}
 	var whole strings.Builder
 	err = session.CopyFile(&whole, func(offset int64) (session.FilePart, error) {
-		return s.File(withTimeout(t), timeline.OutputName, offset, 7)
+		return s.File(withTimeout(t), session.OwnFiles+timeline.OutputName, offset, 7)
 	})
 	if err != nil || !strings.Contains(whole.String(), "apple\npear\napricot\n") {
 		t.Errorf("its file: %q, %v", &whole, err)

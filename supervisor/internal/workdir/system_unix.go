@@ -1,0 +1,13 @@
+//go:build unix
+
+package workdir
+
+import (
+	"errors"
+	"syscall"
+)
+
+// nonblockFlag makes opening a pipe return without waiting for its other end.
+const nonblockFlag = syscall.O_NONBLOCK
+
+func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
