@@ -50,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"the first turn of a new worker reports once why the previous one ended", testRestartNotice},
 		{"reset starts a new generation, even during a turn", testReset},
 		{"the rendered output can be searched and read by line", testOutput},
+		{"files are put whole into the working directory, listed, read and removed", testFiles},
 		{"windows of any size add up to the whole timeline, in both directions", testReadWindows},
 		{"the turn index summarizes each turn, also while it runs", testTurnSummaries},
 		{"a result follows its echo, and a display has its ID", testDisplays},
