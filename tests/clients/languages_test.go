@@ -17,7 +17,7 @@ func TestClientLibraries(t *testing.T) {
 	// TestClientLibraries runs the client's own tests against the built command.
 	t.Run("the Python client passes its own tests", func(t *testing.T) {
 		t.Parallel()
-		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
+		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py", "tests/test_transfer.py")
 	})
 
 	// The script compiles the client, and runs its tests against the built command.
@@ -35,7 +35,7 @@ func TestClientLibraries(t *testing.T) {
 		}
 		runScript(t, copied, nil, nodeCommand(t, installedFile(t, "typescript/bin/tsc"))...)
 		built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
-		runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
+		runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"), filepath.Join(copied, "test", "transfer.test.mjs"))...)
 	})
 }
 
