@@ -108,7 +108,7 @@ var (
 	ErrUnsupported error = &Error{Kind: KindUnsupported, Message: "the worker does not offer this"}
 	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}
 	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "no output file"}
-	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "there is no such regular file"}
+	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "not a regular file"}
 	ErrNoBlob      error = &Error{Kind: KindNoBlob, Message: "no event of the session has data with that digest, or no longer has it"}
 )
 

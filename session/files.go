@@ -121,7 +121,7 @@ func Get(ctx context.Context, s FileTransfer, path string, w io.Writer) error {
 	return CopyFile(w, func(offset int64) (FilePart, error) { return s.File(ctx, path, offset, 0) })
 }
 
-// PutOptions are options of Put.
+// PutOptions say how Put writes a file, and who follows its progress.
 type PutOptions struct {
 	Overwrite  bool // replace a file of that name
 	Executable bool // the user may execute the file

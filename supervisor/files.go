@@ -134,7 +134,7 @@ func (s *Session) workingDir(refresh bool) (dir workdir.Dir, release func(), err
 	if err != nil {
 		return dir, release, err
 	}
-	dir.Judge = judge
+	dir.Approver = judge
 	return dir, judge.Close, nil
 }
 

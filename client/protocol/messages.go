@@ -348,7 +348,7 @@ type PutFileParams struct {
 	session.FilePiece
 }
 
-// RemoveFileParams remove a file.
+// RemoveFileParams name a file of the working directory that is removed.
 type RemoveFileParams struct {
 	Session string `json:"session"`
 	Path    string `json:"path"`

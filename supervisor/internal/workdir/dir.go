@@ -13,9 +13,9 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// A Judge decides what a session with a sandbox may do with a name in an open directory, or with an
+// An Approver decides what a session with a sandbox may do with a name in an open directory, or with an
 // open file. The errors are for the user.
-type Judge interface {
+type Approver interface {
 	CheckRead(f *os.File) error
 	CheckCreate(dir *os.File, name string) error
 	CheckCreated(dir *os.File, name string) error // after the name was created; the caller then removes it
@@ -24,12 +24,12 @@ type Judge interface {
 
 // A Dir is the working directory of a session, for one call.
 type Dir struct {
-	Path  string
-	Judge Judge // nil without a sandbox
+	Path     string
+	Approver Approver // nil without a sandbox
 }
 
 // dirSuffix ends each path that is opened as a directory. os.OpenRoot opens the last part of a path
-// without O_DIRECTORY, and waits for ever if it is a pipe.
+// without O_DIRECTORY, and never returns if it is a pipe that nobody writes.
 const dirSuffix = "/."
 
 // open opens the directory.
@@ -109,17 +109,17 @@ func (d Dir) makeDir(root *os.Root, name string) error {
 }
 
 func (d Dir) checkCreate(at *place, name string) error {
-	if d.Judge == nil {
+	if d.Approver == nil {
 		return nil
 	}
-	return refusal(d.Judge.CheckCreate(at.file, name))
+	return refusal(d.Approver.CheckCreate(at.file, name))
 }
 
 func (d Dir) checkCreated(at *place) error {
-	if d.Judge == nil {
+	if d.Approver == nil {
 		return nil
 	}
-	return refusal(d.Judge.CheckCreated(at.file, at.name))
+	return refusal(d.Approver.CheckCreated(at.file, at.name))
 }
 
 // List lists a directory.
@@ -239,10 +239,10 @@ func (d Dir) checkRead(f *os.File) error {
 	if err := checkOnDisk(f); err != nil {
 		return err
 	}
-	if d.Judge == nil {
+	if d.Approver == nil {
 		return nil
 	}
-	return refusal(d.Judge.CheckRead(f))
+	return refusal(d.Approver.CheckRead(f))
 }
 
 // Remove removes a file or a link.
@@ -268,8 +268,8 @@ func (d Dir) Remove(text string) error {
 	if i.IsDir() {
 		return session.Errorf(session.KindNoFile, "%.200q is a directory; only files and links can be removed", name)
 	}
-	if d.Judge != nil {
-		if err := refusal(d.Judge.CheckRemove(at.file, at.name)); err != nil {
+	if d.Approver != nil {
+		if err := refusal(d.Approver.CheckRemove(at.file, at.name)); err != nil {
 			return err
 		}
 	}
@@ -279,7 +279,7 @@ func (d Dir) Remove(text string) error {
 	return nil
 }
 
-// refusal returns the error for a decision of a Judge.
+// refusal returns the error for a decision of a Approver.
 func refusal(err error) error {
 	if err == nil {
 		return nil

@@ -2,11 +2,11 @@
 //
 // The code of the session writes the same directory at the same time. So every name is resolved in
 // an open directory by [os.Root], which follows no link out of it. Pipes and devices are refused
-// without waiting for them. A file that is put has a temporary name beside its target until it is
+// without waiting for them. A file that is put has a temporary name next to its target until it is
 // complete. Its directory stays open meanwhile, so a directory that is exchanged for a link gets
 // nothing.
 //
-// A [Judge] decides for a session with a sandbox. Without one, a call has the rights of the user,
+// An [Approver] decides for a session with a sandbox. Without one, a call has the rights of the user,
 // but also stays below the working directory: a client that names a file by mistake should not
 // reach the whole disk.
 //

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"unicode/utf8"
 
@@ -38,7 +37,7 @@ func parsePath(text string) (string, error) {
 		if part == ".." {
 			return "", session.Errorf(session.KindNoAccess, "path %.200q has a \"..\"; only files below the working directory can be named", text)
 		}
-		if fault := windowsFault(part); fault != "" && runtime.GOOS == "windows" {
+		if fault := partFault(part); fault != "" {
 			return "", session.Errorf(session.KindInvalid, "path %.200q %s", text, fault)
 		}
 	}
@@ -48,8 +47,8 @@ func parsePath(text string) (string, error) {
 	return name, nil
 }
 
-// windowsFault says why a part of a path does not name a file of its own on Windows, where some
-// names mean a device, a stream of a file, or another name; "" if it does.
+// windowsFault says why a part of a path does not name a file of its own on Windows. There, some
+// names mean a device, a stream of a file, or a file of another name. It returns "" for other names.
 func windowsFault(part string) string {
 	switch {
 	case part == "" || part == ".":

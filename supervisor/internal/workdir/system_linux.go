@@ -19,8 +19,8 @@ func versionOf(i fs.FileInfo) string {
 	return fmt.Sprintf("%x-%x", i.Size(), i.ModTime().UnixNano())
 }
 
-// checkOnDisk returns an error for a file of /proc. What such a file says is about the process that
-// reads it, which is not the session.
+// checkOnDisk returns an error for a file of /proc. Such a file describes the process that reads it,
+// which is not the session.
 func checkOnDisk(f *os.File) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

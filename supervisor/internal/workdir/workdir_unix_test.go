@@ -4,6 +4,7 @@ package workdir
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -77,57 +78,6 @@ func TestPipeAsDirectory(t *testing.T) {
 	wantKind(t, "list", err, session.KindNoFile)
 	_, err = d.Read("x", 0, 1)
 	wantKind(t, "read", err, session.KindNoFile)
-}
-
-// The kernel's own files are about the process that reads them.
-func TestProc(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux has this /proc")
-	}
-	for _, path := range []string{"proc/self/environ", "proc/self/maps", "proc/1/environ", "proc/self/root/etc/passwd", "proc/self/cwd/x"} {
-		if p, err := (Dir{Path: "/"}).Read(path, 0, 100); err == nil {
-			t.Errorf("%s: got %q", path, p.Data)
-		}
-	}
-	_, err := Dir{Path: "/"}.List("proc/self/fd")
-	if err == nil {
-		t.Error("the open files were listed")
-	}
-	if _, err := (Dir{Path: "/"}).Read("dev/zero", 0, 10); session.KindOf(err) != session.KindNoFile {
-		t.Errorf("a device: %v", err)
-	}
-}
-
-func TestNamesThatAreNotUTF8(t *testing.T) {
-	t.Parallel()
-	if runtime.GOOS == "darwin" {
-		t.Skip("macOS has only names in UTF-8")
-	}
-	c := newClient(t)
-	raw := "caf\xe9 %41"
-	mustWrite(t, filepath.Join(c.dir, raw), "latin")
-	mustWrite(t, filepath.Join(c.dir, "session:x"), "own")
-	mustWrite(t, filepath.Join(c.dir, "bytes:x"), "raw")
-	l, err := Dir{Path: c.dir}.List("")
-	if err != nil || len(l.Files) != 3 {
-		t.Fatalf("got %+v, %v", l, err)
-	}
-	paths := []string{l.Files[0].Path, l.Files[1].Path, l.Files[2].Path}
-	if strings.Join(paths, " ") != "./bytes:x bytes:caf%E9%20%2541 ./session:x" || l.Files[1].Name != "caf\ufffd %41" {
-		t.Errorf("got %q, %q", paths, l.Files[1].Name)
-	}
-	for i, want := range []string{"raw", "latin", "own"} {
-		if got, err := c.read(paths[i]); got != want {
-			t.Errorf("%s: got %q, %v", paths[i], got, err)
-		}
-		if err := c.put(session.FilePiece{Path: paths[i], Overwrite: true}, "new", 9); err != nil {
-			t.Errorf("%s: %v", paths[i], err)
-		}
-	}
-	if got, _ := os.ReadFile(filepath.Join(c.dir, raw)); string(got) != "new" {
-		t.Errorf("got %q", got)
-	}
 }
 
 func TestModes(t *testing.T) {
@@ -233,5 +183,22 @@ func TestPut_ReplacedOnTheWay(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(c.dir, "d", "a")); err == nil {
 			t.Errorf("%s: the file exists", name)
 		}
+	}
+}
+
+// A directory with too many names says that there are more.
+func TestList_TooManyNames(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	for i := range session.MaxListedFiles + 1 {
+		f, err := os.Create(filepath.Join(c.dir, "f"+strings.Repeat("0", i%7)+string(rune('a'+i%26))+hex.EncodeToString([]byte{byte(i >> 8), byte(i)})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+	}
+	l, err := Dir{Path: c.dir}.List("")
+	if err != nil || len(l.Files) != session.MaxListedFiles || !l.More {
+		t.Errorf("got %d files, more %v, %v", len(l.Files), l.More, err)
 	}
 }

@@ -10,13 +10,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
-	"github.com/turnstone-repl/turnstone/cmd/internal/userconfig"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -72,14 +70,14 @@ type copyEnd struct{ remote, session, path string }
 // parseCopyEnd parses an argument. SESSION:PATH and REMOTE/SESSION:PATH are in a session.
 func parseCopyEnd(word string) copyEnd {
 	name, rest, found := strings.Cut(word, ":")
-	if !found || runtime.GOOS == "windows" && len(name) == 1 {
+	if !found || filepath.VolumeName(word) != "" {
 		return copyEnd{path: word}
 	}
 	remote, inner, hasRemote := strings.Cut(name, "/")
 	if !hasRemote {
 		remote, inner = "", name
 	}
-	if !session.IsValidName(inner) || hasRemote && !userconfig.IsRemoteName(remote) {
+	if !session.IsValidName(inner) || hasRemote && !session.IsValidName(remote) {
 		return copyEnd{path: word}
 	}
 	return copyEnd{remote, inner, rest}
@@ -271,7 +269,7 @@ func localName(from string) (string, error) {
 		name = own
 	}
 	name = path.Base(path.Clean(name))
-	if !filepath.IsLocal(name) || strings.ContainsAny(name, `/\`) && runtime.GOOS == "windows" {
+	if !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return "", fmt.Errorf("%q cannot be the name of a file here", name)
 	}
 	return name, nil
