@@ -348,6 +348,9 @@ type PutFileParams struct {
 	session.FilePiece
 }
 
+// SetData sets the data, where it was decoded apart from the other fields.
+func (p *PutFileParams) SetData(data []byte) { p.Data = data }
+
 // RemoveFileParams name a file of the working directory that is removed.
 type RemoveFileParams struct {
 	Session string `json:"session"`
