@@ -765,7 +765,7 @@ class _RemoveFileParams(TypedDict):
 
 
 class RemoveFileParams(_RemoveFileParams, total=False):
-    """RemoveFileParams remove a file."""
+    """RemoveFileParams name a file of the working directory that is removed."""
 
     request: str  # ID of the request, for repetitions
 

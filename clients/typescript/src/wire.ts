@@ -663,7 +663,7 @@ export interface ReadParams {
   inline_bytes?: number;
 }
 
-/** RemoveFileParams remove a file. */
+/** RemoveFileParams name a file of the working directory that is removed. */
 export interface RemoveFileParams {
   session: string;
   path: string;
