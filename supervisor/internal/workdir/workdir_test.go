@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -197,36 +196,6 @@ func TestPut(t *testing.T) {
 			}
 		}
 		c.wantNames(t, "a", "b")
-	})
-
-	t.Run("of two puts to one name, one fails or the last one counts, and the file is whole", func(t *testing.T) {
-		t.Parallel()
-		for _, overwrite := range []bool{false, true} {
-			c := newClient(t)
-			var wg sync.WaitGroup
-			errs := make([]error, 8)
-			for i := range errs {
-				wg.Go(func() {
-					errs[i] = c.put(session.FilePiece{Path: "a", Overwrite: overwrite}, strings.Repeat(string(rune('a'+i)), 50_000), 7000)
-				})
-			}
-			wg.Wait()
-			done := 0
-			for _, err := range errs {
-				if err == nil {
-					done++
-				} else if session.KindOf(err) != session.KindFileExists {
-					t.Errorf("got %v", err)
-				}
-			}
-			if want := map[bool]int{false: 1, true: 8}[overwrite]; done != want {
-				t.Errorf("overwrite %v: %d succeeded, not %d", overwrite, done, want)
-			}
-			if got, err := c.read("a"); err != nil || len(got) != 50_000 || strings.Trim(got, got[:1]) != "" {
-				t.Errorf("overwrite %v: the file is mixed: %d bytes, %v", overwrite, len(got), err)
-			}
-			c.wantNames(t, "a")
-		}
 	})
 
 	t.Run("a session that ends in the middle leaves nothing", func(t *testing.T) {

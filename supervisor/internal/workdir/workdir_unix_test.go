@@ -202,3 +202,35 @@ func TestList_TooManyNames(t *testing.T) {
 		t.Errorf("got %d files, more %v, %v", len(l.Files), l.More, err)
 	}
 }
+
+// Of two puts to one name, one fails or the last one counts, and the file is whole. On Windows, one
+// that overwrites may also be refused while another one has the file open.
+func TestPut_SameName(t *testing.T) {
+	t.Parallel()
+	for _, overwrite := range []bool{false, true} {
+		c := newClient(t)
+		var wg sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			wg.Go(func() {
+				errs[i] = c.put(session.FilePiece{Path: "a", Overwrite: overwrite}, strings.Repeat(string(rune('a'+i)), 50_000), 7000)
+			})
+		}
+		wg.Wait()
+		done := 0
+		for _, err := range errs {
+			if err == nil {
+				done++
+			} else if session.KindOf(err) != session.KindFileExists {
+				t.Errorf("got %v", err)
+			}
+		}
+		if want := map[bool]int{false: 1, true: 8}[overwrite]; done != want {
+			t.Errorf("overwrite %v: %d succeeded, not %d", overwrite, done, want)
+		}
+		if got, err := c.read("a"); err != nil || len(got) != 50_000 || strings.Trim(got, got[:1]) != "" {
+			t.Errorf("overwrite %v: the file is mixed: %d bytes, %v", overwrite, len(got), err)
+		}
+		c.wantNames(t, "a")
+	}
+}
