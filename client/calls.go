@@ -172,12 +172,10 @@ func (c *Client) ReadBlob(ctx context.Context, p protocol.BlobParams) (r session
 	return r, err
 }
 
-// ListFiles lists the regular files in a session's own directory; the session may be open or
-// crashed.
-func (c *Client) ListFiles(ctx context.Context, p protocol.FilesParams) ([]session.File, error) {
-	var r protocol.FileList
-	err := c.Call(ctx, protocol.MethodFiles, p, &r)
-	return r.Files, err
+// ListFiles lists a directory of a session, or of a crashed one.
+func (c *Client) ListFiles(ctx context.Context, p protocol.FilesParams) (r session.FileList, err error) {
+	err = c.Call(ctx, protocol.MethodFiles, p, &r)
+	return r, err
 }
 
 // ReadFile reads a part of a file that ListFiles lists. An error is of [session.KindNoFile] if it is not

@@ -221,14 +221,23 @@ func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit i
 }
 
 // Files implements session.Session.
-func (s *Session) Files(ctx context.Context) ([]session.File, error) {
-	r, err := callSession[protocol.FileList](ctx, s, protocol.MethodFiles, protocol.FilesParams{Session: s.name})
-	return r.Files, err
+func (s *Session) Files(ctx context.Context, path string) (session.FileList, error) {
+	return callSession[session.FileList](ctx, s, protocol.MethodFiles, protocol.FilesParams{Session: s.name, Path: path})
 }
 
 // File implements session.Session.
 func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePart, error) {
-	return callSession[session.FilePart](ctx, s, protocol.MethodFile, protocol.FileParams{FilesParams: protocol.FilesParams{Session: s.name}, Path: path, Offset: offset, Limit: limit})
+	return callSession[session.FilePart](ctx, s, protocol.MethodFile, protocol.FileParams{FilesParams: protocol.FilesParams{Session: s.name, Path: path}, Offset: offset, Limit: limit})
+}
+
+// PutFile implements session.Session.
+func (s *Session) PutFile(ctx context.Context, p session.FilePiece) (session.PutProgress, error) {
+	return callSession[session.PutProgress](ctx, s, protocol.MethodPutFile, protocol.PutFileParams{Session: s.name, FilePiece: p})
+}
+
+// RemoveFile implements session.Session.
+func (s *Session) RemoveFile(ctx context.Context, path string) error {
+	return s.callWithoutResult(ctx, protocol.MethodRemoveFile, protocol.RemoveFileParams{Session: s.name, Path: path})
 }
 
 // Search implements session.Session.

@@ -25,7 +25,11 @@ const (
 	KindNoAnswer    Kind = "no_answer"      // the worker did not answer a query in time
 	KindInvalid     Kind = "invalid_params" // an argument is out of bounds
 	KindNoBlob      Kind = "no_blob"        // the session has no data with that digest, or has dropped it
-	KindNoFile      Kind = "no_file"        // that is not a regular file in the session's own directory
+	KindNoFile      Kind = "no_file"        // no such file, or it is not a regular file
+	KindFileExists  Kind = "file_exists"    // a file has that name already; nothing was replaced
+	KindFileChanged Kind = "file_changed"   // a file or its directory was changed during a transfer; begin again
+	KindFileFailed  Kind = "file_failed"    // the system could not read or write a file, for example because the disk is full
+	KindNoAccess    Kind = "no_access"      // a path is outside of the working directory, or the sandbox or the system refuses it
 	KindPermission  Kind = "permission"     // only a decision of the user ends that input request
 	KindUnconfirmed Kind = "unconfirmed"    // the user must confirm the target of a path, or its content; nothing was granted
 	KindQueueFull   Kind = "queue_full"     // MaxQueuedInputs inputs wait already; nothing was sent
@@ -108,7 +112,7 @@ var (
 	ErrUnsupported error = &Error{Kind: KindUnsupported, Message: "the worker does not offer this"}
 	ErrNoAnswer    error = &Error{Kind: KindNoAnswer, Message: "the worker did not answer"}
 	ErrNoOutput    error = &Error{Kind: KindNoOutput, Message: "no output file"}
-	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "that is not a regular file in the session's own directory"}
+	ErrNoFile      error = &Error{Kind: KindNoFile, Message: "not a regular file"}
 	ErrQueueFull   error = &Error{Kind: KindQueueFull, Message: "too many inputs wait already"}
 	ErrReset       error = &Error{Kind: KindReset, Message: "the session was reset; the input was not run"}
 	ErrNoBlob      error = &Error{Kind: KindNoBlob, Message: "no event of the session has data with that digest, or no longer has it"}

@@ -16,6 +16,7 @@ type Session interface {
 	Runner
 	HistoryReader
 	Inspector
+	FileTransfer
 	AccessControl
 	TerminalAccess
 }
@@ -116,15 +117,6 @@ type HistoryReader interface {
 	// such data, or has dropped it.
 	Blob(ctx context.Context, digest string, offset int64, limit int) (BlobPart, error)
 
-	// Files lists the regular files in the session's own directory, by name.
-	Files(ctx context.Context) ([]File, error)
-
-	// File reads a part of one of them: at most limit bytes from an offset on, and at most
-	// MaxPartBytes, which 0 means. path is its name, or its full path as reported by a session.
-	// An error of KindNoFile means that it does not exist, or is not a regular file of that
-	// directory.
-	File(ctx context.Context, path string, offset int64, limit int) (FilePart, error)
-
 	// Search finds lines of the output and of inputs, one part of the session at a time: the
 	// caller continues from Next. Secrets are not found.
 	Search(ctx context.Context, q SearchQuery) (SearchResult, error)
@@ -149,6 +141,38 @@ type Inspector interface {
 	// Inspect describes the name at cursor, which is in bytes. ErrUnsupported means that the
 	// worker does not offer this.
 	Inspect(ctx context.Context, text string, cursor int) (Inspection, error)
+}
+
+// FileTransfer is the part of a Session for programs that put files into its working directory, and
+// get files out of it. Put and Get move a whole file.
+//
+// A path is relative to the working directory, and has slashes on every system. It contains no
+// "..", and no link leads out of the directory. A path that begins with OwnFiles names a file of
+// the session's own directory instead: its transcript, its events and its images. Those files can
+// only be listed and read. A path that begins with RawPath can have bytes that are not UTF-8.
+//
+// With a sandbox, a call can do what the code of the session could do, and an error of
+// KindNoAccess says what it refuses. It decides by the same rules as for the code, also about files
+// that did not exist when the session started. Without a sandbox, a call has the rights of the
+// user. A program must not offer these methods to a model: they act outside the sandbox.
+type FileTransfer interface {
+	// Files lists a directory by name; "" is the working directory, and OwnFiles the session's own
+	// directory. A directory with more than MaxListedFiles names is listed in part.
+	Files(ctx context.Context, path string) (FileList, error)
+
+	// File reads a part of a regular file: at most limit bytes from an offset on, and at most
+	// MaxPartBytes, which 0 means. Links within the working directory are followed. An error of
+	// KindNoFile means that it does not exist, or is not a regular file. For the session's own
+	// directory, the full path that a session has reported is also valid.
+	File(ctx context.Context, path string, offset int64, limit int) (FilePart, error)
+
+	// PutFile takes one piece of a file. The file gets its name with the last piece, at once and
+	// as a whole. Until then it has a temporary name in the same directory. A piece that the
+	// session has already is taken again, so a call whose answer was lost can be repeated.
+	PutFile(ctx context.Context, p FilePiece) (PutProgress, error)
+
+	// RemoveFile removes a file or a link, but no directory.
+	RemoveFile(ctx context.Context, path string) error
 }
 
 // AccessControl is the part of a Session for the user interface that answers permission requests

@@ -125,8 +125,8 @@ func TestSessionFiles(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if files, err := listFiles(dir); err != nil || len(files) != 1 || files[0].Name != "file" || files[0].Bytes != 1 {
-			t.Errorf("the file list is %v, %v", files, err)
+		if own, err := listFiles(dir); err != nil || len(own.Files) != 1 || own.Files[0].Path != "session:file" || own.Files[0].Bytes != 1 {
+			t.Errorf("the file list is %v, %v", own, err)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)

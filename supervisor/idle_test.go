@@ -119,7 +119,7 @@ func TestSessionIdleTimeout_Use(t *testing.T) {
 			_, err := s.Search(t.Context(), session.SearchQuery{Text: "x"})
 			return err
 		},
-		"Files": func(t *testing.T, s *Session) error { _, err := s.Files(t.Context()); return err },
+		"Files": func(t *testing.T, s *Session) error { _, err := s.Files(t.Context(), session.OwnFiles); return err },
 	}
 	for name, call := range use {
 		t.Run(name+" restarts the time", func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/egress"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/supervisor/internal/workdir"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
 )
@@ -26,6 +27,7 @@ type Session struct {
 	starts sync.WaitGroup // counts running starts; grows under mu until the session is closed
 
 	functions functionRegistry
+	puts      workdir.Puts // files that are being put into the working directory
 
 	lockInfoMu      sync.Mutex // held while lock is written
 	lockInfoCleared bool       // guarded by lockInfoMu; if set, lock stays empty
@@ -173,6 +175,7 @@ func (s *Session) Close(ctx context.Context) error {
 	s.clearLockInfo()
 	s.stopWorker(phaseClosing)
 	s.wg.Wait()
+	s.puts.Close()
 	s.mu.Lock()
 	if s.crashedBefore != nil && !s.m.hasUserTurn { // opened in advance for a client that only inspected it
 		s.crashedBefore.clearReported()

@@ -12,7 +12,7 @@ func TestSession_Contract(t *testing.T) {
 	t.Parallel()
 	sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 		spec := fakeSpec(nil)
-		spec.Preparations = prepare
+		spec.Preparations, spec.Dir = prepare, t.TempDir()
 		return openSession(t, nil, spec)
 	})
 }

@@ -58,7 +58,9 @@ const (
 	MethodBlob    = "blob/get"
 
 	MethodFiles       = "file/list"
-	MethodFile        = "file/read"
+	MethodFile        = "file/get"
+	MethodPutFile     = "file/put"
+	MethodRemoveFile  = "file/remove"
 	MethodListCrashed = "session/list_crashed"
 
 	MethodTakeWriteLock    = "write_lock/take"
@@ -341,24 +343,36 @@ type BlobParams struct {
 	Limit   int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
 }
 
-// FilesParams name a session whose own directory has files: an open one by name, or a crashed
-// one by the ID of its CrashedSession.
+// FilesParams name a directory or a file of a session: an open one by name, or a crashed one by the
+// ID of its CrashedSession. For the form of a path, see session.FileTransfer. Only the own
+// directory of a crashed session is left, session.OwnFiles.
 type FilesParams struct {
 	Session string `json:"session,omitempty"`
 	Crashed string `json:"crashed,omitempty"`
+	Path    string `json:"path,omitempty"` // "" is the working directory
 }
 
-// FileList lists the regular files in a session's own directory, by name.
-type FileList struct {
-	Files []session.File `json:"files"`
-}
-
-// FileParams ask for a part of a file in a session's own directory.
+// FileParams ask for a part of a file.
 type FileParams struct {
 	FilesParams
-	Path   string `json:"path"` // its name, or its full path as the daemon reports it
-	Offset int64  `json:"offset,omitempty"`
-	Limit  int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
+	Offset int64 `json:"offset,omitempty"`
+	Limit  int   `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
+}
+
+// PutFileParams send a piece of a file.
+type PutFileParams struct {
+	Session string `json:"session"`
+	session.FilePiece
+}
+
+// SetData sets the data, where it was decoded apart from the other fields.
+func (p *PutFileParams) SetData(data []byte) { p.Data = data }
+
+// RemoveFileParams name a file of the working directory that is removed.
+type RemoveFileParams struct {
+	Session string `json:"session"`
+	Path    string `json:"path"`
+	Request string `json:"request,omitempty"` // ID of the request, for repetitions
 }
 
 // CrashedSessions lists the sessions that crashed in the last day, the newest first.

@@ -57,6 +57,11 @@ func (p TypeParams) WithRequestID(request string) any {
 	return p
 }
 
+func (p RemoveFileParams) WithRequestID(request string) any {
+	p.Request = cmp.Or(p.Request, request)
+	return p
+}
+
 func (p StartParams) WaitTime() time.Duration { return time.Duration(p.WaitMS) * time.Millisecond }
 func (p InputParams) WaitTime() time.Duration { return time.Duration(p.WaitMS) * time.Millisecond }
 func (p WaitParams) WaitTime() time.Duration  { return time.Duration(p.WaitMS) * time.Millisecond }

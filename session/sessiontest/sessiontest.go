@@ -50,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"the first turn of a new worker reports once why the previous one ended", testRestartNotice},
 		{"reset starts a new generation, even during a turn", testReset},
 		{"the rendered output can be searched and read by line", testOutput},
+		{"files are put whole into the working directory, listed, read and removed", testFiles},
 		{"windows of any size add up to the whole timeline, in both directions", testReadWindows},
 		{"the turn index summarizes each turn, also while it runs", testTurnSummaries},
 		{"a result follows its echo, and a display has its ID", testDisplays},
@@ -91,7 +92,7 @@ func testOutput(t *testing.T, s session.Session) {
 	}
 	var whole strings.Builder
 	err = session.CopyFile(&whole, func(offset int64) (session.FilePart, error) {
-		return s.File(withTimeout(t), timeline.OutputName, offset, 7)
+		return s.File(withTimeout(t), session.OwnFiles+timeline.OutputName, offset, 7)
 	})
 	if err != nil || !strings.Contains(whole.String(), "apple\npear\napricot\n") {
 		t.Errorf("its file: %q, %v", &whole, err)

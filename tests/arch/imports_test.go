@@ -43,6 +43,8 @@ var mayImport = map[string]string{
 	"supervisor/internal/sandbox/mountlist":    "",
 	"supervisor/internal/sandbox/nameguard":    "internal/paths supervisor/internal/sandbox/filestate supervisor/internal/sandbox/foldedname supervisor/internal/sandbox/gitconfig supervisor/internal/sandbox/workerview supervisor/internal/sandbox/gitdir supervisor/internal/sandbox/linkpath supervisor/internal/sandbox/mountlist",
 	"supervisor/internal/sandbox/workerview":   "",
+	"supervisor/internal/sandbox/fileaccess":   "supervisor/internal/sandbox/mountlist supervisor/internal/sandbox/nameguard supervisor/internal/sandbox/plan supervisor/internal/sandbox/workerview",
+	"supervisor/internal/workdir":              "session",
 	"supervisor/internal/sandbox/plan":         "internal/shellword internal/paths supervisor/internal/sandbox/filestate supervisor/internal/sandbox/gitconfig supervisor/internal/sandbox/gitdir supervisor/internal/sandbox/homedir supervisor/internal/sandbox/linkpath supervisor/internal/sandbox/mountinfo supervisor/internal/sandbox/mountlist sandbox",
 	"supervisor/internal/sandbox/redact":       "internal/text workers",
 	"supervisor/internal/pty":                  "supervisor/internal/monitorproto supervisor/internal/procinfo",
@@ -59,7 +61,7 @@ var mayImport = map[string]string{
 	"workers/conformance": "ipc workers internal/environ",
 	"workers/templates":   "",
 
-	"supervisor": "ipc timeline session workers internal/argschema internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir supervisor/internal/keynotation supervisor/internal/vt sandbox",
+	"supervisor": "ipc timeline session workers internal/argschema internal/text supervisor/internal/egress supervisor/internal/launch supervisor/internal/monitorproto supervisor/internal/egressipc internal/paths internal/environ internal/userdirs supervisor/internal/proctree supervisor/internal/sandbox/filestate supervisor/internal/sandbox/plan supervisor/internal/sandbox/linux supervisor/internal/pty supervisor/internal/privatedir supervisor/internal/sandbox/homedir supervisor/internal/keynotation supervisor/internal/vt supervisor/internal/workdir supervisor/internal/sandbox/fileaccess sandbox",
 
 	"internal/argschema":               "",
 	"internal/namedpipe":               "",

@@ -191,6 +191,13 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	if err = callError(err); err != nil || result == nil {
 		return err
 	}
+	if part, ok := result.(*session.FilePart); ok {
+		if rest, data, ok := jsonrpc2.CutData(raw); ok {
+			err = json.Unmarshal(rest, part)
+			part.Data = data
+			return err
+		}
+	}
 	return json.Unmarshal(raw, result)
 }
 

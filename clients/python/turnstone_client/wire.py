@@ -358,15 +358,17 @@ class EventPage(_EventPage, total=False):
 
 
 class _File(TypedDict):
-    name: str
+    name: str  # to show; bytes that are not UTF-8 are replaced
+    path: str  # to use in calls; it always leads to the file
     bytes: int
     modified: str
 
 
 class File(_File, total=False):
-    """A File is a file in a session's own directory: its transcript, its recordings, and images."""
+    """A File is a name in a session's working directory, or in its own directory."""
 
-    pass
+    type: Literal["directory", "link", "other"]
+    executable: bool
 
 
 class _FileList(TypedDict):
@@ -374,20 +376,17 @@ class _FileList(TypedDict):
 
 
 class FileList(_FileList, total=False):
-    """FileList lists the regular files in a session's own directory, by name."""
+    """A FileList lists a directory, by name. With More, the directory has more names than are listed."""
 
-    pass
-
-
-class _FileParams(TypedDict):
-    path: str  # its name, or its full path as the daemon reports it
+    more: bool
 
 
-class FileParams(_FileParams, total=False):
-    """FileParams ask for a part of a file in a session's own directory."""
+class FileParams(TypedDict, total=False):
+    """FileParams ask for a part of a file."""
 
     session: str
     crashed: str
+    path: str  # "" is the working directory
     offset: int
     limit: int  # bytes, at most session.MaxPartBytes, which 0 means
 
@@ -399,16 +398,18 @@ class _FilePart(TypedDict):
 
 
 class FilePart(_FilePart, total=False):
-    """A FilePart is a part of a file in a session's own directory. Bytes is the current size of the file: it may grow, and the file starts over when it is full."""
+    """A FilePart is a part of a file. Bytes is the current size of the file. A file of the session's own directory may grow, and it starts over when it is full."""
 
-    id: str  # a different ID means a different file with the same name; "" where the system has no such ID
+    id: str  # ID changes with the file. In the working directory that is each change. In the session's own directory it is another file of the same name, and "" where the system cannot tell.
+    executable: bool
 
 
 class FilesParams(TypedDict, total=False):
-    """FilesParams name a session whose own directory has files: an open one by name, or a crashed one by the ID of its CrashedSession."""
+    """FilesParams name a directory or a file of a session: an open one by name, or a crashed one by the ID of its CrashedSession. For the form of a path, see session.FileTransfer. Only the own directory of a crashed session is left, session.OwnFiles."""
 
     session: str
     crashed: str
+    path: str  # "" is the working directory
 
 
 class _Form(TypedDict):
@@ -957,6 +958,35 @@ class ProgressEvent(_ProgressEvent, total=False):
     message: str
 
 
+class _PutFileParams(TypedDict):
+    session: str
+    path: str
+    transfer: str  # random, one for each file that is put: 16 to 64 letters, digits, hyphens and underscores
+
+
+class PutFileParams(_PutFileParams, total=False):
+    """PutFileParams send a piece of a file."""
+
+    offset: int  # where the piece begins; 0 begins the transfer
+    data: str  # at most MaxPartBytes
+    last: bool
+    digest: str  # with Last: the SHA-256 of the file, in hexadecimal
+    overwrite: bool  # replace a file of that name
+    executable: bool  # the user may execute the file
+    parents: bool  # create missing directories of the path
+    abort: bool  # give the transfer up, and remove what has arrived
+
+
+class _PutProgress(TypedDict):
+    bytes: int
+
+
+class PutProgress(_PutProgress, total=False):
+    """PutProgress says how much of a file has arrived."""
+
+    done: bool  # the file has its name
+
+
 class _QueryParams(TypedDict):
     session: str
     text: str
@@ -1005,6 +1035,17 @@ class ReadParams(_ReadParams, total=False):
     limit: int  # events, at most MaxReadEvents; 0 means DefaultReadEvents
     bytes: int  # approximate maximum of text and data, at most MaxReadBytes; 0 means MaxReadBytes
     inline_bytes: int  # data with more bytes is left out and named by its digest; from DefaultInlineBytes to MaxInlineBytes
+
+
+class _RemoveFileParams(TypedDict):
+    session: str
+    path: str
+
+
+class RemoveFileParams(_RemoveFileParams, total=False):
+    """RemoveFileParams name a file of the working directory that is removed."""
+
+    request: str  # ID of the request, for repetitions
 
 
 class _Reply(TypedDict):

@@ -295,44 +295,53 @@ export interface EventPage {
   end: number;
 }
 
-/** A File is a file in a session's own directory: its transcript, its recordings, and images. */
+/** A File is a name in a session's working directory, or in its own directory. */
 export interface File {
+  /** to show; bytes that are not UTF-8 are replaced */
   name: string;
+  /** to use in calls; it always leads to the file */
+  path: string;
+  type?: "directory" | "link" | "other";
   bytes: number;
   modified: string;
+  executable?: boolean;
 }
 
-/** FileList lists the regular files in a session's own directory, by name. */
+/** A FileList lists a directory, by name. With More, the directory has more names than are listed. */
 export interface FileList {
   files: File[];
+  more?: boolean;
 }
 
-/** FileParams ask for a part of a file in a session's own directory. */
+/** FileParams ask for a part of a file. */
 export interface FileParams {
   session?: string;
   crashed?: string;
-  /** its name, or its full path as the daemon reports it */
-  path: string;
+  /** "" is the working directory */
+  path?: string;
   offset?: number;
   /** bytes, at most session.MaxPartBytes, which 0 means */
   limit?: number;
 }
 
-/** A FilePart is a part of a file in a session's own directory. Bytes is the current size of the file: it may grow, and the file starts over when it is full. */
+/** A FilePart is a part of a file. Bytes is the current size of the file. A file of the session's own directory may grow, and it starts over when it is full. */
 export interface FilePart {
   /** at most MaxPartBytes */
   data: string;
   offset: number;
   /** of the whole data */
   bytes: number;
-  /** a different ID means a different file with the same name; "" where the system has no such ID */
+  /** ID changes with the file. In the working directory that is each change. In the session's own directory it is another file of the same name, and "" where the system cannot tell. */
   id?: string;
+  executable?: boolean;
 }
 
-/** FilesParams name a session whose own directory has files: an open one by name, or a crashed one by the ID of its CrashedSession. */
+/** FilesParams name a directory or a file of a session: an open one by name, or a crashed one by the ID of its CrashedSession. For the form of a path, see session.FileTransfer. Only the own directory of a crashed session is left, session.OwnFiles. */
 export interface FilesParams {
   session?: string;
   crashed?: string;
+  /** "" is the working directory */
+  path?: string;
 }
 
 /** A Form is a question of an MCP server for the user while code calls one of its tools. The form is part of an input request of kind timeline.InputKindForm. Answer takes a FormAnswer as JSON. Only the user may give it: a program must never fill in a form on its own, or because a model wants it. */
@@ -765,6 +774,36 @@ export interface ProgressEvent extends EventHeader {
   message?: string;
 }
 
+/** PutFileParams send a piece of a file. */
+export interface PutFileParams {
+  session: string;
+  path: string;
+  /** random, one for each file that is put: 16 to 64 letters, digits, hyphens and underscores */
+  transfer: string;
+  /** where the piece begins; 0 begins the transfer */
+  offset?: number;
+  /** at most MaxPartBytes */
+  data?: string;
+  last?: boolean;
+  /** with Last: the SHA-256 of the file, in hexadecimal */
+  digest?: string;
+  /** replace a file of that name */
+  overwrite?: boolean;
+  /** the user may execute the file */
+  executable?: boolean;
+  /** create missing directories of the path */
+  parents?: boolean;
+  /** give the transfer up, and remove what has arrived */
+  abort?: boolean;
+}
+
+/** PutProgress says how much of a file has arrived. */
+export interface PutProgress {
+  bytes: number;
+  /** the file has its name */
+  done?: boolean;
+}
+
 /** QueryParams ask about text while the session is idle. */
 export interface QueryParams {
   session: string;
@@ -801,6 +840,14 @@ export interface ReadParams {
   bytes?: number;
   /** data with more bytes is left out and named by its digest; from DefaultInlineBytes to MaxInlineBytes */
   inline_bytes?: number;
+}
+
+/** RemoveFileParams name a file of the working directory that is removed. */
+export interface RemoveFileParams {
+  session: string;
+  path: string;
+  /** ID of the request, for repetitions */
+  request?: string;
 }
 
 /** A Reply contains what happened between a caller's cursor and now. */
@@ -1281,7 +1328,9 @@ export interface Methods {
   "timeline/search": { params: SearchParams; result: SearchResult };
   "blob/get": { params: BlobParams; result: BlobPart };
   "file/list": { params: FilesParams; result: FileList };
-  "file/read": { params: FileParams; result: FilePart };
+  "file/get": { params: FileParams; result: FilePart };
+  "file/put": { params: PutFileParams; result: PutProgress };
+  "file/remove": { params: RemoveFileParams; result: Record<string, never> };
   "session/list_crashed": { params: Record<string, never>; result: CrashedSessions };
   "write_lock/take": { params: WriteLockParams; result: Record<string, never> };
   "write_lock/release": { params: WriteLockParams; result: Record<string, never> };

@@ -34,6 +34,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: ours, Name: "events", Args: "SESSION", Summary: "print a session's events; --json: one a line", NewAction: sessions.NewEventsCommand},
 		{Group: ours, Name: "export", Args: "SESSION", Summary: "write successful inputs as script or notebook", NewAction: sessions.NewExportCommand},
 		{Group: ours, Name: "files", Args: "SESSION [FILE]", Summary: "list or fetch the files that a session keeps", Details: filesText, NewAction: sessions.NewFilesCommand},
+		{Group: ours, Name: "cp", Args: "FROM TO", Summary: "copy files into a session's directory, or out of it", Details: copyText, NewAction: sessions.NewCopyCommand},
 		{Group: ours, Name: "recover", Args: "[NAME]", Summary: "list crashed sessions, or write one's inputs", Details: recoverText, NewAction: sessions.NewRecoverCommand},
 		{Group: ours, Name: "wait", Args: "SESSION", Summary: "wait until a session is idle", Details: waitText(), NewAction: sessions.NewWaitCommand},
 		{Group: ours, Name: "interrupt", Args: "SESSION", Summary: "interrupt a session; its variables stay", NewAction: sessions.NewInterruptCommand},
@@ -106,7 +107,15 @@ gpu1.`
 
 	filesText = `Without FILE it lists the files in the session's own directory, where it keeps
 its output. With FILE, a name or a path that the session has reported, it writes
-that file. Files that code writes elsewhere are not included.`
+that file. Files that code writes elsewhere are not included: see repl cp.`
+
+	copyText = `One of FROM and TO is SESSION:PATH, with a path in the session's working
+directory, and the other is a file of this machine, or - for standard input or
+output. REMOTE/SESSION:PATH is at a remote. A local name with a colon is ./NAME.
+
+The content and the right to execute are copied, and nothing else: no times, no
+owners, no links. A file appears when it is complete. What the sandbox of the
+session does not let its code write or see, this refuses as well.`
 
 	recoverText = `A session crashes when its daemon or server is killed. Without NAME, this lists
 the sessions that crashed in the last day. With NAME, it writes the inputs of

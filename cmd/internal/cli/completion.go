@@ -188,6 +188,11 @@ func (l *completionLine) placeholderValues(placeholder string) []cmdkit.Completi
 	switch placeholder {
 	case "FILE", "PATH", "PYTHON", "R", "COMMAND", "ARG":
 		return []cmdkit.CompletionItem{{Word: ":files"}}
+	case "FROM", "TO":
+		found = []cmdkit.CompletionItem{{Word: ":files"}}
+		for _, s := range l.sessionItems() {
+			found = append(found, cmdkit.CompletionItem{Word: s.Word + ":", Description: s.Description})
+		}
 	case "DIR":
 		return []cmdkit.CompletionItem{{Word: ":dirs"}}
 	case "MECHANISM":

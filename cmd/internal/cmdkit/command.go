@@ -101,6 +101,8 @@ func newFlagOption(f *flag.Flag) FlagOption {
 // TypedForm returns the option in the form that a user types.
 func (o FlagOption) TypedForm() string {
 	switch {
+	case o.Value == "" && len(o.Name) == 1:
+		return "-" + o.Name // OptionName takes r for an interpreter, which has a value
 	case o.Value == "":
 		return OptionName(o.Name)
 	case o.Optional:

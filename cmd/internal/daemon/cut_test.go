@@ -147,7 +147,7 @@ func TestCut(t *testing.T) {
 			plain := o.FindSpec
 			o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 				s, err := plain(p)
-				s.Preparations = needs
+				s.Preparations, s.Dir = needs, p.Dir
 				return s, err
 			}
 		})
@@ -158,7 +158,7 @@ func TestCut(t *testing.T) {
 			w := faultdial.NewDialer(r.socket)
 			c := newConnOver(t, newLink(t, w))
 			name := fmt.Sprintf("s%d", made)
-			if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name}); err != nil {
+			if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
 				t.Fatal(err)
 			}
 			if strings.HasSuffix(t.Name(), "no_longer_than_its_context") {

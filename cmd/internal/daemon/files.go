@@ -11,11 +11,17 @@ import (
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
 
-// handleFiles lists the files of a session, for clients on another machine.
-func (d *Daemon) handleFiles(ctx context.Context, _ *rpcserver.Request, p protocol.FilesParams) (r protocol.FileList, err error) {
+// handleFiles lists a directory of a session.
+func (d *Daemon) handleFiles(ctx context.Context, _ *rpcserver.Request, p protocol.FilesParams) (session.FileList, error) {
 	d.noteUse()
-	r.Files, err = withFileSession(d, p, func(e *openSession) ([]session.File, error) { return e.session.Files(ctx) }, supervisor.CrashedSession.Files)
-	return r, err
+	return withFileSession(d, p, func(e *openSession) (session.FileList, error) {
+		return e.session.Files(ctx, p.Path)
+	}, func(l supervisor.CrashedSession) (session.FileList, error) {
+		if p.Path != session.OwnFiles {
+			return session.FileList{}, session.Errorf(session.KindNoFile, "of a crashed session only %q can be listed", session.OwnFiles)
+		}
+		return l.Files()
+	})
 }
 
 // handleFile returns a part of one file of a session.
@@ -25,6 +31,43 @@ func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p protoco
 		return e.session.File(ctx, p.Path, p.Offset, p.Limit)
 	}, func(l supervisor.CrashedSession) (session.FilePart, error) {
 		return l.File(p.Path, p.Offset, p.Limit)
+	})
+}
+
+// handlePutFile takes a piece of a file. A piece may come again, because its client got no answer.
+// So it needs no request ID.
+func (d *Daemon) handlePutFile(ctx context.Context, r *rpcserver.Request, p protocol.PutFileParams) (session.PutProgress, error) {
+	d.noteUse()
+	e, err := d.useSession(p.Session)
+	if err == nil {
+		err = d.checkWriteAccess(e, d.clientOf(r.Conn))
+	}
+	if err != nil {
+		return session.PutProgress{}, err
+	}
+	now, err := e.session.PutFile(ctx, p.FilePiece)
+	if err == nil && now.Done {
+		d.log.Info("file put", "session", e.name, "by", d.clientLabel(r.Conn), "bytes", now.Bytes)
+	}
+	return now, err
+}
+
+// handleRemoveFile removes a file of the working directory.
+func (d *Daemon) handleRemoveFile(ctx context.Context, r *rpcserver.Request, p protocol.RemoveFileParams) (emptyResult, error) {
+	d.noteUse()
+	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
+	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, []byte(p.Path)}, func(ctx context.Context) (emptyResult, error) {
+		e, err := d.useSession(p.Session)
+		if err == nil {
+			err = d.checkWriteAccess(e, c)
+		}
+		if err == nil {
+			err = e.session.RemoveFile(ctx, p.Path)
+		}
+		if err == nil {
+			d.log.Info("file removed", "session", e.name, "by", d.clientLabel(r.Conn))
+		}
+		return emptyResult{}, err
 	})
 }
 

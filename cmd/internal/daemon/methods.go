@@ -112,6 +112,8 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 		protocol.MethodBlob:             newHandler(d.handleBlob),
 		protocol.MethodFiles:            newHandler(d.handleFiles),
 		protocol.MethodFile:             newHandler(d.handleFile),
+		protocol.MethodPutFile:          newHandler(d.handlePutFile),
+		protocol.MethodRemoveFile:       newHandler(d.handleRemoveFile),
 		protocol.MethodListCrashed:      newHandler(d.handleListCrashed),
 		protocol.MethodOutput:           newHandler(d.handleOutput),
 		protocol.MethodReadCursor:       newHandler(d.handleReadCursor),

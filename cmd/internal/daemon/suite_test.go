@@ -20,7 +20,7 @@ func TestClientSession_Suite(t *testing.T) {
 		plain := o.FindSpec
 		o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
-			s.Preparations = needs
+			s.Preparations, s.Dir = needs, p.Dir
 			return s, err
 		}
 	})
@@ -34,7 +34,7 @@ func TestClientSession_Suite(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		name := fmt.Sprintf("s%d", made)
-		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name}); err != nil {
+		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
 			t.Fatal(err)
 		}
 		return c.Session(name)

@@ -6,7 +6,12 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
+
+// dataParams are params whose field "data" may be large.
+type dataParams interface{ SetData(data []byte) }
 
 // Decode reads params, which must be an object, into p. A field that p does not have is an error,
 // so that a misspelt field is not mistaken for a default.
@@ -25,6 +30,12 @@ func (r *Request) Decode(p any) error {
 		}
 		delete(fields, "_meta")
 		params = mustMarshal(fields)
+	}
+	if large, ok := p.(dataParams); ok {
+		if rest, data, ok := jsonrpc2.CutData(params); ok {
+			params = rest
+			defer large.SetData(data)
+		}
 	}
 	if err := checkKeys(params, p); err != nil {
 		return InvalidParams("%s: %v", r.Method, err)

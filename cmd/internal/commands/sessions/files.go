@@ -44,7 +44,7 @@ func NewFilesCommand(f *flag.FlagSet) cmdkit.Action {
 			}
 			write := func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
-					return opened.File(ctx, words[1], offset, 0)
+					return opened.File(ctx, session.OwnFiles+words[1], offset, 0)
 				})
 			}
 			if *path == "" {
@@ -57,16 +57,16 @@ func NewFilesCommand(f *flag.FlagSet) cmdkit.Action {
 
 // listFiles prints the files of a session.
 func listFiles(ctx context.Context, d *daemonlink.DaemonCommand, s cmdkit.Streams, there session.Session) (int, error) {
-	files, err := there.Files(ctx)
+	own, err := there.Files(ctx, session.OwnFiles)
 	if err != nil {
 		return cmdkit.StatusFailed, err
 	}
 	if d.JSON {
-		return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, files)
+		return cmdkit.StatusDone, cmdkit.PrintJSON(s.Out, own.Files)
 	}
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "FILE\tSIZE\tCHANGED")
-	for _, f := range files {
+	for _, f := range own.Files {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", cmdkit.PlainLine(f.Name), text.Bytes(f.Bytes), f.Modified.Local().Format(time.DateTime))
 	}
 	return cmdkit.StatusDone, w.Flush()

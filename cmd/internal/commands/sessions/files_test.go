@@ -13,8 +13,8 @@ import (
 // sessionWithOddFile is a session whose code has made a file with an odd name.
 type sessionWithOddFile struct{ session.Session }
 
-func (sessionWithOddFile) Files(context.Context) ([]session.File, error) {
-	return []session.File{{Name: "a\x1b]0;title\a\n\u202eb"}}, nil
+func (sessionWithOddFile) Files(context.Context, string) (session.FileList, error) {
+	return session.FileList{Files: []session.File{{Name: "a\x1b]0;title\a\n\u202eb"}}}, nil
 }
 
 func TestListFiles_SanitizesNames(t *testing.T) {

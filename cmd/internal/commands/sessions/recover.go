@@ -124,7 +124,7 @@ func remoteCrashedSessions(ctx context.Context, c *client.Client) (found []crash
 			defer os.RemoveAll(dir)
 			err = cmdkit.WriteOutputFile(filepath.Join(dir, timeline.EventsName), func(w io.Writer) error {
 				return session.CopyFile(w, func(offset int64) (session.FilePart, error) {
-					return c.ReadFile(ctx, protocol.FileParams{FilesParams: protocol.FilesParams{Crashed: l.ID}, Path: timeline.EventsName, Offset: offset})
+					return c.ReadFile(ctx, protocol.FileParams{FilesParams: protocol.FilesParams{Crashed: l.ID, Path: session.OwnFiles + timeline.EventsName}, Offset: offset})
 				})
 			})
 			if err != nil {

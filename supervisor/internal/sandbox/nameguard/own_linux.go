@@ -134,9 +134,12 @@ func (g *Guard) isOwnRepo(name string) bool {
 // canBeGitDir reports whether a directory may be a git directory.
 func canBeGitDir(dir string) bool { return gitdir.GitDirPresence(dir) != filestate.Missing }
 
+// ReadOwnRepos reads the list of repositories that the session's workers have made.
+func (g *Guard) ReadOwnRepos(state string) { g.ownRepos = gitdir.ReadOwnRepos(state) }
+
 // LoadOwnRepos loads the list of repositories that the session's earlier workers made, and opens
 // the file for more.
 func (g *Guard) LoadOwnRepos(state string) {
-	g.ownRepos = gitdir.ReadOwnRepos(state)
+	g.ReadOwnRepos(state)
 	g.ownReposFile, _ = os.OpenFile(gitdir.OwnReposFileIn(state), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600) // without the file, later workers protect them
 }

@@ -365,6 +365,20 @@ func (p *Plan) currentMounts() (mounts []mountlist.Mount) {
 	return mounts
 }
 
+// CurrentRules returns what the session may do now: its mounts, the names that it must not create,
+// the directories in which each name is checked, the paths that git settings lead to, and hidden
+// paths. The result shares nothing with the plan.
+func (p *Plan) CurrentRules() Plan {
+	now := Plan{State: p.State, Mounts: p.currentMounts()}
+	if p.watch != nil {
+		p.watch.mu.Lock()
+		defer p.watch.mu.Unlock()
+	}
+	now.Absent, now.GuardedDirs = slices.Clone(p.Absent), slices.Clone(p.GuardedDirs)
+	now.GitTargets, now.Unreadable = slices.Clone(p.GitTargets), slices.Clone(p.Unreadable)
+	return now
+}
+
 // RecordGrant records that the session has the access of a grant.
 func (p *Plan) RecordGrant(g *MountGrant) {
 	w := p.watch
@@ -372,9 +386,11 @@ func (p *Plan) RecordGrant(g *MountGrant) {
 	defer w.mu.Unlock()
 	dir := string(g.Path)
 	m := mountlist.Mount{Path: g.Path, Kind: mountlist.WritableBind, Reason: mountlist.ReasonNamed}
+	p.Absent, p.GitTargets = append(p.Absent, g.Absent...), append(p.GitTargets, g.GitTargets...)
 	if g.ReadOnly {
 		m.Kind, w.addedPaths = mountlist.GrantableBind, append(w.addedPaths, dir)
 	} else {
+		p.GuardedDirs = append(p.GuardedDirs, g.Path)
 		w.workDirs = append(w.workDirs, dir)
 		w.pinnedMounts[dir] = m
 		w.pinMounts(g.Mounts)
