@@ -60,13 +60,14 @@ for (const signal of ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV"]) {
 
 test("a program that is stopped keeps its session, and a killed one with a child that has the pipes does not", onlyLinux, async () => {
   const mark = randomUUID();
-  const child = program('const s = await Session.open(); (await import("node:child_process")).spawn("sleep", ["600"], { stdio: "inherit", detached: true, env: {} }); await s.run("1"); console.log("ready"); await s.run("import time; time.sleep(600)");', mark);
-  await once(child.stdout, "data");
+  const child = program('const s = await Session.open(); const other = (await import("node:child_process")).spawn("sleep", ["600"], { stdio: "inherit", detached: true, env: {} }); await s.run("1"); console.log(other.pid); await s.run("import time; time.sleep(600)");', mark);
+  const [line] = await once(child.stdout, "data"); // the number of a process that holds the output of the program
   child.kill("SIGSTOP");
   await until(() => processesWith(mark).length >= 3);
   child.kill("SIGCONT");
   child.kill("SIGKILL");
   await until(() => processesWith(mark).length === 0);
+  process.kill(Number(line), "SIGKILL");
 });
 
 test("sessions open and close fifty times", onlyLinux, async () => {
