@@ -276,7 +276,7 @@ class Client:
         if name:
             params["name"] = name
         made = await self.call("session/create", params)
-        return AsyncSession._of(self, made["name"], after=0, closes=not name)
+        return AsyncSession._of(self, made["name"], after=0, closes=not name, language=made["language"])
 
     async def open(self, name: str, **params: Any) -> "AsyncSession":
         """Return the session with this name, and create it if it does not exist."""

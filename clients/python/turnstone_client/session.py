@@ -38,10 +38,11 @@ class AsyncSession:
         given = {"language": language, "name": name, "sandbox": sandbox, "packages": packages, "limits": limits, "env": env}
         self._params = {**params, **{key: value for key, value in given.items() if value is not None}, "dir": os.path.abspath(dir or ".")}
         self._where = repl, socket, author
-        self._set_up(None, name or "", 0, closes=not (name and socket))
+        self._set_up(None, name or "", 0, closes=not (name and socket), language=language)
 
-    def _set_up(self, client: "Optional[Client]", name: str, after: Optional[int], closes: bool) -> None:
+    def _set_up(self, client: "Optional[Client]", name: str, after: Optional[int], closes: bool, language: str) -> None:
         self.name = name
+        self.language = language  # "" if the session was not made by this client
         self._client = client
         self._owns_client = False
         self._closes = closes  # the session ends with the "async with"
@@ -54,10 +55,10 @@ class AsyncSession:
         self._process_id = os.getpid()
 
     @classmethod
-    def _of(cls, client: "Client", name: str, after: Optional[int] = None, closes: bool = False) -> "AsyncSession":
+    def _of(cls, client: "Client", name: str, after: Optional[int] = None, closes: bool = False, language: str = "") -> "AsyncSession":
         """Return a session of a client."""
         session = cls.__new__(cls)
-        session._set_up(client, name, after, closes)
+        session._set_up(client, name, after, closes, language)
         if client._connection is not None:
             session._daemon = client._connection.daemon
         return session

@@ -73,6 +73,11 @@ class Session:
         """The name of the session."""
         return self._session.name
 
+    @property
+    def language(self) -> str:
+        """The language of the session."""
+        return self._session.language
+
     # ---- calls from this thread to that of the loop
 
     def _do(self, work: Awaitable[Any], calls: "Optional[queue.SimpleQueue[Any]]" = None) -> Any:
