@@ -2,10 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 func TestGenerate(t *testing.T) {
@@ -52,4 +59,86 @@ func TestGenerate(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	w, err := readModel(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := make(map[string][]string) // by the type of the event
+	for _, name := range w.events {
+		var names []string
+		for _, f := range w.allFields(w.objects[name]) {
+			names = append(names, f.name)
+		}
+		fields[w.objects[name].fields[0].kind.enum[0]] = names
+	}
+	// A body with all fields has all keys. Two are of text: one for UTF-8, and one for other bytes.
+	bodies := []timeline.Body{
+		timeline.Text{Stream: timeline.Stderr, Data: []byte("a"), Kind: timeline.TextResult}, timeline.Text{Data: []byte("\xff")},
+		timeline.Display{Data: map[string][]byte{"text/plain": []byte("a")}, Meta: []byte(`{"a":1}`), ID: "a", Update: true, Result: true, Title: "a", Omitted: map[string]timeline.Blob{"a": {Bytes: 1}}},
+		filled[timeline.OutputCleared](), filled[timeline.FullScreenChanged](), filled[timeline.TurnStarted](), filled[timeline.TurnEnded](), filled[timeline.InputRequested](),
+		filled[timeline.InputRequestEnded](), filled[timeline.InputLine](), filled[timeline.Interrupt](), filled[timeline.Progress](), filled[timeline.Preparation](),
+		filled[timeline.Call](), filled[timeline.Notice](), filled[timeline.Limit](), filled[timeline.AccessDenied](), filled[timeline.AccessGranted](),
+		filled[timeline.WorkerStarted](), filled[timeline.WorkerExited](), filled[timeline.Gap](), filled[timeline.Omitted](),
+	}
+	written := make(map[string][]string)
+	for _, body := range bodies {
+		event := filled[timeline.Event]()
+		event.Body = body
+		data, err := json.Marshal(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys map[string]any
+		if err := json.Unmarshal(data, &keys); err != nil {
+			t.Fatal(err)
+		}
+		written[event.Type()] = slices.Compact(slices.Sorted(slices.Values(append(written[event.Type()], slices.Collect(maps.Keys(keys))...))))
+	}
+	for name, want := range fields {
+		slices.Sort(want)
+		if got := written[name]; !slices.Equal(got, want) {
+			t.Errorf("the JSON of %s has %q, and its type has %q", name, got, want)
+		}
+	}
+	if len(written) != len(fields) {
+		t.Errorf("%d kinds of events in Go, %d in the model", len(written), len(fields))
+	}
+}
+
+// filled returns a struct with a value in each field, also of structs in it.
+func filled[T any]() T {
+	v := reflect.New(reflect.TypeFor[T]()).Elem()
+	fill(v)
+	return v.Interface().(T)
+}
+
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("a")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(time.Second))
+	case reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Float64:
+		v.SetFloat(1)
+	case reflect.Slice:
+		v.SetBytes([]byte("a"))
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1, 0)))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	}
 }

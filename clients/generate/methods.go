@@ -62,7 +62,6 @@ var rpcNotifications = []rpcMethod{
 var renamedTypes = map[string]string{
 	"session.Info":         "session.infoJSON",
 	"session.Reply":        "session.replyJSON",
-	"event.Event":          "event.eventJSON",
 	"timeline.TurnSummary": "timeline.summaryJSON",
 }
 
@@ -74,7 +73,7 @@ var typeNames = map[string]string{
 	"session.infoJSON":       "Session",
 	"session.replyJSON":      "Reply",
 	"timeline.summaryJSON":   "TurnSummary",
-	"event.eventJSON":        "Event",
+	"event.base64JSON":       "Base64",
 	"session.Kind":           "ErrorKind",
 	"session.Variables":      "Variables",
 	"list":                   "SessionList",
@@ -86,5 +85,5 @@ var handWrittenKinds = map[string]typeForm{
 	"event.Seq":       {basic: integer},
 	"time.Time":       {basic: text},
 	"json.RawMessage": {basic: anyValue},
-	"event.dataJSON":  {basic: anyValue},
+	"event.Event":     {object: eventUnion},
 }

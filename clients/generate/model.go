@@ -30,8 +30,9 @@ type typeForm struct {
 	basic  basicKind
 	enum   []string
 	list   *typeForm
-	values *typeForm // of an object with arbitrary names
-	object string    // the name of an object in the schema
+	values *typeForm  // of an object with arbitrary names
+	anyOf  []typeForm // one of these
+	object string     // the name of an object or a union in the schema
 }
 
 // An objectField describes a field of an object.
@@ -45,6 +46,7 @@ type objectField struct {
 // A wireObject describes a JSON object with its fields.
 type wireObject struct {
 	name   string
+	base   string // the object whose fields it has, too; may be empty
 	doc    string
 	fields []objectField
 }
@@ -58,6 +60,7 @@ type wireModel struct {
 	docs       map[*ast.TypeSpec]string
 	constants  map[string][]string // the values of a string type
 	customJSON map[string]bool     // the types that write their JSON themselves
+	events     []string            // the objects of the kinds of events
 }
 
 // readModel reads the Go types below root.
@@ -66,10 +69,15 @@ func readModel(root string) (*wireModel, error) {
 		names: make(map[string]string), objects: make(map[string]*wireObject), constants: make(map[string][]string), customJSON: make(map[string]bool),
 		packages: make(map[string]map[string]*ast.TypeSpec), docs: make(map[*ast.TypeSpec]string),
 	}
+	var last []*ast.File
 	for _, p := range []string{"client/protocol", "session", "timeline", "timeline/internal/event"} {
-		if err := w.parsePackage(filepath.Join(root, filepath.FromSlash(p)), path.Base(p)); err != nil {
+		var err error
+		if last, err = w.parsePackage(filepath.Join(root, filepath.FromSlash(p)), path.Base(p)); err != nil {
 			return nil, err
 		}
+	}
+	if err := w.readEvents(last); err != nil {
+		return nil, err
 	}
 	w.objects["SessionList"] = &wireObject{name: "SessionList", doc: "All sessions, by name.", fields: []objectField{{name: "sessions", kind: typeForm{list: &typeForm{object: "Session"}}}}}
 	known := make(map[string]bool)
@@ -95,10 +103,10 @@ func readModel(root string) (*wireModel, error) {
 }
 
 // parsePackage reads the types, the methods' names and the constants of a package.
-func (w *wireModel) parsePackage(dir, name string) error {
+func (w *wireModel) parsePackage(dir, name string) (files []*ast.File, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w.packages[name] = make(map[string]*ast.TypeSpec)
 	for _, path := range paths {
@@ -107,8 +115,9 @@ func (w *wireModel) parsePackage(dir, name string) error {
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		files = append(files, f)
 		for _, d := range f.Decls {
 			switch d := d.(type) {
 			case *ast.GenDecl:
@@ -120,7 +129,7 @@ func (w *wireModel) parsePackage(dir, name string) error {
 			}
 		}
 	}
-	return nil
+	return files, nil
 }
 
 func (w *wireModel) addTypes(pkg string, g *ast.GenDecl) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,7 +16,7 @@ func (w *wireModel) writeSchema() ([]byte, error) {
 	for _, o := range w.sortedObjects() {
 		properties := make(map[string]any)
 		required := []string{}
-		for _, f := range o.fields {
+		for _, f := range w.allFields(o) {
 			s := f.kind.schemaOf()
 			if f.doc != "" {
 				s["description"] = f.doc
@@ -27,6 +28,7 @@ func (w *wireModel) writeSchema() ([]byte, error) {
 		}
 		types[o.name] = map[string]any{"type": "object", "description": o.doc, "properties": properties, "required": required}
 	}
+	types[eventUnion] = w.eventSchema()
 	table := func(list []rpcMethod) map[string]any {
 		entries := make(map[string]any)
 		for _, m := range list {
@@ -53,6 +55,31 @@ func (w *wireModel) writeSchema() ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// allFields returns the fields of an object and of its base.
+func (w *wireModel) allFields(o *wireObject) []objectField {
+	if o.base == "" {
+		return o.fields
+	}
+	return slices.Concat(w.objects[o.base].fields, o.fields)
+}
+
+// eventSchema returns the union of all events. A later daemon may send other types.
+func (w *wireModel) eventSchema() map[string]any {
+	var members []any
+	var names []string
+	for _, name := range w.events {
+		members = append(members, schemaRef(name))
+		names = append(names, w.objects[name].fields[0].kind.enum...)
+	}
+	members = append(members, map[string]any{
+		"description": "An event of a later version.", "type": "object", "required": []string{"type"},
+		"properties": map[string]any{"type": map[string]any{"type": text, "not": map[string]any{"enum": names}}},
+	})
+	return map[string]any{"description": eventDoc, "anyOf": members}
+}
+
+const eventDoc = "An entry of a session's timeline. Its type says which fields it has. A later version may send other types: ignore those."
+
 func schemaRef(name string) map[string]any { return map[string]any{"$ref": "#/$defs/" + name} }
 
 func (f typeForm) schemaOf() map[string]any {
@@ -65,6 +92,12 @@ func (f typeForm) schemaOf() map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": f.values.schemaOf()}
 	case f.enum != nil:
 		return map[string]any{"enum": f.enum}
+	case f.anyOf != nil:
+		var list []any
+		for _, one := range f.anyOf {
+			list = append(list, one.schemaOf())
+		}
+		return map[string]any{"anyOf": list}
 	case f.basic == anyValue:
 		return map[string]any{}
 	}
@@ -72,18 +105,50 @@ func (f typeForm) schemaOf() map[string]any {
 }
 
 // writePython writes a TypedDict for each object. Optional fields, and fields whose names are
-// Python keywords, need the form with two classes.
+// Python keywords, need classes of their own.
 func (w *wireModel) writePython() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "\"\"\"Types of the daemon's protocol.\n\n%s\n\"\"\"\n\nfrom __future__ import annotations\n\nfrom typing import Any, Dict, List, Literal, TypedDict, Union\n\nPROTOCOL = %s\n", generatedNotice, w.protocol)
-	for _, o := range w.sortedObjects() {
-		base := "TypedDict"
+	objects := w.sortedObjects()
+	if i := slices.IndexFunc(objects, func(o *wireObject) bool { return o.name == eventHeader }); i >= 0 { // a base comes first
+		header := objects[i]
+		objects = append([]*wireObject{header}, slices.Delete(objects, i, i+1)...)
+	}
+	for _, o := range objects {
+		base := o.base
+		if base == "" {
+			base = "TypedDict"
+		}
 		if required := o.writeClass(&b, "_"+o.name, base, false); required {
 			base = "_" + o.name
 		}
-		o.writeClass(&b, o.name, base, true)
+		if o.writeKeywords(&b) {
+			base = "_" + o.name + "Keywords, " + base
+		}
+		o.writeClass(&b, o.name, strings.TrimSuffix(base, ", TypedDict"), true)
 	}
+	fmt.Fprintf(&b, "\n\n# %s\nEvent = Union[\n", eventDoc)
+	for _, name := range w.events {
+		fmt.Fprintf(&b, "    %s,\n", name)
+	}
+	b.WriteString("]\n")
 	return b.Bytes()
+}
+
+// writeKeywords writes a TypedDict with the fields that a class cannot have. It returns false if there
+// are none. All of them are optional.
+func (o *wireObject) writeKeywords(b *bytes.Buffer) bool {
+	var fields []string
+	for _, f := range o.fields {
+		if pythonKeywords[f.name] {
+			fields = append(fields, fmt.Sprintf("%q: %s", f.name, f.kind.pythonType()))
+		}
+	}
+	if fields == nil {
+		return false
+	}
+	fmt.Fprintf(b, "\n\n_%sKeywords = TypedDict(\"_%sKeywords\", {%s}, total=False)\n", o.name, o.name, strings.Join(fields, ", "))
+	return true
 }
 
 // writeClass writes a class with the required or the optional fields. It returns false if there are
@@ -91,7 +156,7 @@ func (w *wireModel) writePython() []byte {
 func (o *wireObject) writeClass(b *bytes.Buffer, name, base string, optional bool) bool {
 	var lines []string
 	for _, f := range o.fields {
-		if f.optional == optional {
+		if f.optional == optional && !pythonKeywords[f.name] {
 			lines = append(lines, pythonField(f))
 		}
 	}
@@ -118,9 +183,6 @@ func pythonField(f objectField) string {
 	if f.doc != "" {
 		line += "  # " + f.doc
 	}
-	if pythonKeywords[f.name] {
-		line = "    # " + strings.TrimSpace(line) + " (a Python keyword: read it by its name in brackets)"
-	}
 	return line + "\n"
 }
 
@@ -137,8 +199,18 @@ func (f typeForm) pythonType() string {
 		return "Dict[str, " + f.values.pythonType() + "]"
 	case f.enum != nil:
 		return "Literal[" + quoteList(f.enum, ", ") + "]"
+	case f.anyOf != nil:
+		return "Union[" + joinTypes(f.anyOf, typeForm.pythonType, ", ") + "]"
 	}
 	return map[basicKind]string{text: "str", integer: "int", number: "float", boolean: "bool", anyValue: "Any"}[f.basic]
+}
+
+func joinTypes(list []typeForm, written func(typeForm) string, between string) string {
+	var names []string
+	for _, f := range list {
+		names = append(names, written(f))
+	}
+	return strings.Join(names, between)
 }
 
 func quoteList(list []string, between string) string {
@@ -158,7 +230,11 @@ func (w *wireModel) writeTypeScript() []byte {
 		if o.doc != "" {
 			fmt.Fprintf(&b, "/** %s */\n", o.doc)
 		}
-		fmt.Fprintf(&b, "export interface %s {\n", o.name)
+		extends := ""
+		if o.base != "" {
+			extends = " extends " + o.base
+		}
+		fmt.Fprintf(&b, "export interface %s%s {\n", o.name, extends)
 		for _, f := range o.fields {
 			if f.doc != "" {
 				fmt.Fprintf(&b, "  /** %s */\n", f.doc)
@@ -171,6 +247,7 @@ func (w *wireModel) writeTypeScript() []byte {
 		}
 		b.WriteString("}\n")
 	}
+	fmt.Fprintf(&b, "\n/** %s */\nexport type Event =\n  | %s;\n", eventDoc, strings.Join(w.events, "\n  | "))
 	w.typescriptTable(&b, "Methods", "Methods with their params and results.", rpcMethods)
 	w.typescriptTable(&b, "Notifications", "Notifications that the daemon sends.", rpcNotifications)
 	return b.Bytes()
@@ -203,6 +280,8 @@ func (f typeForm) typeScriptType() string {
 		return "Record<string, " + f.values.typeScriptType() + ">"
 	case f.enum != nil:
 		return quoteList(f.enum, " | ")
+	case f.anyOf != nil:
+		return joinTypes(f.anyOf, typeForm.typeScriptType, " | ")
 	}
 	return map[basicKind]string{text: "string", integer: "number", number: "number", boolean: "boolean", anyValue: "unknown"}[f.basic]
 }

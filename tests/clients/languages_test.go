@@ -20,6 +20,14 @@ func TestClientLibraries(t *testing.T) {
 		runScript(t, "../../clients/python", nil, "/usr/bin/python3", "-m", "unittest", "-v", "tests/test_client.py")
 	})
 
+	// The test files have accesses that must be errors, so a type that became "any" fails, too.
+	t.Run("pyright accepts the Python client, and narrows an event by its type", func(t *testing.T) {
+		t.Parallel()
+		checker := nodeCommand(t, installedFile(t, "pyright/index.js"))
+		runScript(t, "../../clients/python", nil, append(checker, "turnstone_client")...)
+		runScript(t, "../../clients/python", nil, append(checker, "-p", "tests")...)
+	})
+
 	// The script compiles the client, and runs its tests against the built command.
 	t.Run("the TypeScript client passes its own tests", func(t *testing.T) {
 		t.Parallel()
@@ -33,7 +41,9 @@ func TestClientLibraries(t *testing.T) {
 		if err := os.Symlink(modules, filepath.Join(out, "node_modules")); err != nil {
 			t.Fatal(err)
 		}
-		runScript(t, copied, nil, nodeCommand(t, installedFile(t, "typescript/bin/tsc"))...)
+		compiler := nodeCommand(t, installedFile(t, "typescript/bin/tsc"))
+		runScript(t, copied, nil, compiler...)
+		runScript(t, copied, nil, append(compiler, "-p", "test")...)
 		built := []string{"TURNSTONE_CLIENT=" + filepath.Join(copied, "dist", "index.js")}
 		runScript(t, copied, built, append(nodeCommand(t, "--test"), filepath.Join(copied, "test", "client.test.mjs"))...)
 	})

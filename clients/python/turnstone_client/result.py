@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Union
 
 MAX_RENDERED_CHARS = 20_000  # of render(), by default: what a model should get at most
+DISPLAY_OVERHEAD = 512  # approximate memory of a display in addition to its data, in bytes
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 FILE_TYPES = {
     ".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".svg": "image/svg+xml",
@@ -43,6 +44,16 @@ class Display:
     id: str = ""
     is_value: bool = False  # it shows the value of the code
     left_out: Dict[str, int] = field(default_factory=dict)  # bytes of each type that is not in data
+
+    @property
+    def sizes(self) -> Dict[str, int]:
+        """The size of the data by type, in bytes or characters."""
+        return {mime: len(value) if isinstance(value, (bytes, str)) else len(json.dumps(value)) for mime, value in self.data.items()}
+
+    @property
+    def size(self) -> int:
+        """About how much memory it needs, in bytes."""
+        return DISPLAY_OVERHEAD + sum(self.sizes.values())
 
     @property
     def image(self) -> Optional[bytes]:
@@ -164,9 +175,8 @@ def _describe(display: Display) -> str:
     plain = display.data.get("text/plain")
     if display.image is None and isinstance(plain, str):
         return plain
-    sizes = {mime: len(value) for mime, value in display.data.items() if isinstance(value, (bytes, str))}
-    sizes.update(display.left_out)
-    return "[%s]" % ", ".join([display.title] * bool(display.title) + ["%s of %d bytes" % item for item in sizes.items() if item[0] != "text/plain"])
+    sizes = {**display.sizes, **display.left_out}
+    return "[%s]" % ", ".join([display.title] * bool(display.title) + ["%s of %d bytes" % item for item in sizes.items() if item[0] != "text/plain" or len(sizes) == 1])
 
 
 def shorten(text: str, max_chars: int) -> str:

@@ -133,17 +133,19 @@ class AsyncSession:
         The calls on one object run one after the other, in their order. If another client's code runs,
         the error has the kind "busy"; with queue=True the call waits for its turn.
 
-        When the task is cancelled, or after timeout seconds, the code is interrupted, and again after
-        grace seconds. run() returns when the session is free. If the code goes on for another grace
-        seconds, the session is reset if reset_stuck is true. Otherwise the error has the kind
-        "still_running".
+        When the task is cancelled, or the code has run for timeout seconds, the code is interrupted, and
+        again after grace seconds. run() returns when the session is free. If the code goes on for another
+        grace seconds, the session is reset if reset_stuck is true. Otherwise the error has the kind
+        "still_running". The timeout includes waits for input, but not the start of the interpreter, or
+        a wait in the queue.
 
         on_text gets the pieces of Result.text and on_stderr those of Result.stderr while the code runs.
         on_display gets each Display. answer gets an input request of the code and returns a line, or
         None for an end of file, which code gets without an answer function. All may be coroutine
         functions. If one raises, the code is interrupted, and run() raises the same error.
 
-        Of text and of displays, max_bytes each are kept. Result.left_out counts the rest.
+        Of the text, the value, the traceback and the displays, max_bytes each are kept. The result counts
+        the rest in left_out and left_out_displays.
         """
         _checked(code)
         self._check_use()
@@ -155,6 +157,8 @@ class AsyncSession:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             run.stop()
+            if self._running is not task:  # it waits for the calls before it
+                task.cancel()
             await asyncio.wait([task])  # a second cancel ends this wait; the task then goes on by itself
             if not task.cancelled():
                 task.exception()

@@ -88,7 +88,7 @@ class PrivateClient(Client):
     async def _ended(self) -> TurnstoneError:
         """Return the error of each call after the end of the supervisor."""
         await self._reap(1.0)
-        assert self._process is not None and self._stderr is not None
+        assert self._process is not None
         status = self._process.returncode
         if status is None:
             why = "it has closed its connection"
@@ -96,12 +96,17 @@ class PrivateClient(Client):
             why = "killed by %s" % signal.Signals(-status).name
         else:
             why = "exit status %d" % status
-        end = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, end - MAX_STDERR_BYTES))
-        said = self._stderr.read().decode("utf-8", "replace").strip()
+        said = self._read_stderr()
         if self._connection is None:
             return TurnstoneError("unreachable", "the program %s did not start as a private supervisor (%s)%s" % (self._process.args[0], why, ": " + said if said else ""))  # type: ignore[index]
         return TurnstoneError("unreachable", "the private supervisor has ended (%s), and the session and its variables are gone: open a new one%s" % (why, "; it said: " + said if said else ""))
+
+    def _read_stderr(self) -> str:
+        if self._stderr is None or self._stderr.closed:
+            return ""
+        end = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, end - MAX_STDERR_BYTES))
+        return self._stderr.read().decode("utf-8", "replace").strip()
 
     def _lost(self, method: str, error: LostConnection) -> TurnstoneError:
         return TurnstoneError("outcome_unknown", "the private supervisor ended during %s (%s); the session and its variables are gone" % (method, error))
@@ -120,11 +125,10 @@ class PrivateClient(Client):
     async def close(self) -> None:
         """End the supervisor, and with it all of its sessions."""
         await super().close()
-        if self._process is None or self._process.returncode is not None:
-            return
-        await self._reap(EXIT_TIMEOUT)
-        if self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None:
+            await self._reap(EXIT_TIMEOUT)
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
         if self._stderr is not None:
             self._stderr.close()

@@ -10,6 +10,53 @@ from typing import Any, Dict, List, Literal, TypedDict, Union
 PROTOCOL = 1
 
 
+class _EventHeader(TypedDict):
+    seq: int
+    turn: int
+
+
+class EventHeader(_EventHeader, total=False):
+    """The fields of every event."""
+
+    at: str
+    generation: int
+    between_turns: bool
+    silent: bool
+    line: int
+
+
+class _AccessDeniedEvent(EventHeader):
+    type: Literal["access_denied"]
+
+
+class AccessDeniedEvent(_AccessDeniedEvent, total=False):
+    """AccessDenied reports an access that the sandbox denied or, for a Call, that no user has allowed. Exactly one of Path, Host and Call is set."""
+
+    op: str
+    path: str
+    host: str
+    child_program: str
+    hint: str
+    call: str
+    detail: str
+    destructive: bool
+
+
+class _AccessGrantedEvent(EventHeader):
+    type: Literal["access_granted"]
+
+
+class AccessGrantedEvent(_AccessGrantedEvent, total=False):
+    """AccessGranted records that a user has granted the session access. Exactly one of Read, Write, Host and Call is set."""
+
+    write: str
+    host: str
+    call: str
+    always: bool
+    author: str
+    read: str
+
+
 class _AnswerPermissionParams(TypedDict):
     session: str
     permission: int
@@ -34,6 +81,16 @@ class Attachment(_Attachment, total=False):
     write_lock: bool  # no other client may write
     long_lock: bool  # the lock lasts until it is released, not just for a turn
     calls: int  # number of calls that wait for the session
+
+
+class _Base64(TypedDict):
+    base64: str
+
+
+class Base64(_Base64, total=False):
+    """base64JSON holds bytes of a display that are not UTF-8."""
+
+    pass
 
 
 class _Blob(TypedDict):
@@ -68,6 +125,22 @@ class BlobPart(_BlobPart, total=False):
     """A BlobPart is a part of data that a page left out and named by its digest."""
 
     pass
+
+
+class _CallEvent(EventHeader):
+    type: Literal["call"]
+
+
+class CallEvent(_CallEvent, total=False):
+    """Call reports calls of one host function and how they ended: all calls of that function that ended since the last such event."""
+
+    name: str
+    count: int
+    failed: int
+    cancelled: int
+    sent: int
+    received: int
+    elapsed_ms: int
 
 
 class _ChangeNotice(TypedDict):
@@ -221,6 +294,23 @@ class DetachParams(_DetachParams, total=False):
     author: str  # the author who ends it; the other client gets this name
 
 
+class _DisplayEvent(EventHeader):
+    type: Literal["display"]
+
+
+class DisplayEvent(_DisplayEvent, total=False):
+    """Display is content to show, in several equivalent types. An image is a Display with one type."""
+
+    data: Dict[str, Union[str, "Base64"]]  # by MIME type: text, or bytes that are not UTF-8
+    meta: Dict[str, Any]  # by MIME type
+    id: str  # names it for updates
+    update: bool  # it replaces the last display with this id
+    result: bool  # it is the value of the turn
+    title: str
+    omitted: Dict[str, "Blob"]  # types that are not in data; read them with blob/get
+    message: str  # names it in one line
+
+
 class _EndParams(TypedDict):
     session: str
 
@@ -229,86 +319,6 @@ class EndParams(_EndParams, total=False):
     """EndParams name the session to close or to reset."""
 
     request: str  # as in StartParams
-
-
-class _Event(TypedDict):
-    seq: int
-    turn: int
-    type: str
-
-
-class Event(_Event, total=False):
-    """eventJSON is the JSON form of an Event. Type says which of the other fields are set."""
-
-    at: str
-    generation: int
-    between_turns: bool
-    silent: bool
-    line: int
-    stream: str  # "stderr"; empty means stdout
-    text: str  # of text, input_line
-    data: Any  # of a display, and of text that is not UTF-8
-    meta: Any
-    id: str
-    update: bool
-    result: bool
-    title: str
-    omitted: Dict[str, "Blob"]
-    input: str
-    bytes: int
-    author: str
-    prompt: str
-    kind: str  # of an input request, of text, of a limit
-    secret: bool
-    terminal: bool
-    reader: str
-    raw: bool
-    polls: bool
-    keys: bool
-    wait: bool
-    input_request: int  # the ID of a request that has ended
-    on: bool
-    permission_id: int
-    op: str
-    path: str
-    host: str
-    child_program: str
-    hint: str
-    call: str
-    detail: str
-    destructive: bool
-    read: str
-    write: str
-    always: bool
-    outcome: Literal["ok", "error", "interrupted", "ended"]
-    name: str
-    message: str
-    elapsed_ms: int
-    used: int
-    max: int
-    all_sessions: bool
-    step: Literal["warned", "refused", "interrupted", "ended"]
-    program: str
-    count: int
-    failed: int
-    cancelled: int
-    sent: int
-    received: int
-    level: int
-    progress: float
-    total: float
-    worker: str
-    reason: str
-    exit_code: int
-    signal: str
-    clean: bool
-    last_line: str
-    never_ready: bool
-    peak_rss_bytes: int
-    # from: int (a Python keyword: read it by its name in brackets)
-    to: int
-    first_line: int
-    end_line: int
 
 
 class _EventPage(TypedDict):
@@ -391,6 +401,30 @@ class Form(_Form, total=False):
     url: str  # URL, if set, is the address that the user is asked to open. Then there is no Schema, and to accept means that the user agrees to open it.
 
 
+class _FullScreenChangedEvent(EventHeader):
+    type: Literal["full_screen_changed"]
+
+
+class FullScreenChangedEvent(_FullScreenChangedEvent, total=False):
+    """FullScreenChanged records that a program has taken over the keys of the user's terminal, or given them back. Text between the two events belongs to a full-screen program."""
+
+    on: bool
+
+
+class _GapEvent(EventHeader):
+    type: Literal["gap"]
+
+
+_GapEventKeywords = TypedDict("_GapEventKeywords", {"from": int}, total=False)
+
+
+class GapEvent(_GapEventKeywords, _GapEvent, total=False):
+    """Gap stands for events that were dropped. Readers create it; it is never appended."""
+
+    to: int
+    bytes: int
+
+
 class Grant(TypedDict, total=False):
     """A Grant is access that a user grants to a session. Exactly one of Read, Write, Host and Call is set. Read, Write and Host are for a session with a sandbox."""
 
@@ -462,6 +496,20 @@ class Highlight(_Highlight, total=False):
     pass
 
 
+class _InputLineEvent(EventHeader):
+    type: Literal["input_line"]
+
+
+class InputLineEvent(_InputLineEvent, total=False):
+    """InputLine marks where a line of input, or keys, were passed to the program. Text is empty when Secret."""
+
+    prompt: str
+    text: str
+    secret: bool
+    author: str
+    keys: bool
+
+
 class _InputParams(TypedDict):
     session: str
     input_request: int
@@ -499,6 +547,40 @@ class InputRequest(_InputRequest, total=False):
     form: "Form"  # set if Kind is timeline.InputKindForm
 
 
+class _InputRequestEndedEvent(EventHeader):
+    type: Literal["input_request_ended"]
+
+
+class InputRequestEndedEvent(_InputRequestEndedEvent, total=False):
+    """InputRequestEnded records that the input request with this ID is over."""
+
+    input_request: int
+
+
+class _InputRequestedEvent(EventHeader):
+    type: Literal["input_requested"]
+
+
+class InputRequestedEvent(_InputRequestedEvent, total=False):
+    """InputRequested records that a program asks for standard input, or the session for a decision of the user. The Seq of the event is the public ID of the request."""
+
+    prompt: str
+    kind: Literal["line", "secret", "continue", "debugger", "permission", "form"]
+    terminal: bool
+    reader: str
+    permission_id: int
+    op: str
+    path: str
+    host: str
+    child_program: str
+    hint: str
+    call: str
+    detail: str
+    destructive: bool
+    raw: bool
+    polls: bool
+
+
 class _Inspection(TypedDict):
     found: bool
 
@@ -507,6 +589,17 @@ class Inspection(_Inspection, total=False):
     """An Inspection describes one name in a runtime."""
 
     data: Dict[str, str]  # by MIME type, text/plain at least
+
+
+class _InterruptEvent(EventHeader):
+    type: Literal["interrupt"]
+
+
+class InterruptEvent(_InterruptEvent, total=False):
+    """Interrupt records that a client asked to interrupt the turn."""
+
+    level: int
+    author: str
 
 
 class _InterruptParams(TypedDict):
@@ -530,6 +623,22 @@ class InterruptReply(_InterruptReply, total=False):
     """An InterruptReply reports the effect of an interrupt."""
 
     pass
+
+
+class _LimitEvent(EventHeader):
+    type: Literal["limit"]
+
+
+class LimitEvent(_LimitEvent, total=False):
+    """Limit records that the session came close to one of its limits, or reached it."""
+
+    kind: Literal["memory", "processes", "turn"]
+    used: int
+    max: int
+    all_sessions: bool
+    step: Literal["warned", "refused", "interrupted", "ended"]
+    program: str
+    message: str  # says it in one line
 
 
 class _Line(TypedDict):
@@ -588,16 +697,44 @@ class NameParams(_NameParams, total=False):
     pass
 
 
+class _NoticeEvent(EventHeader):
+    type: Literal["notice"]
+
+
+class NoticeEvent(_NoticeEvent, total=False):
+    """Notice is a message of the supervisor to the readers of the session."""
+
+    message: str
+
+
+class _OmittedEvent(EventHeader):
+    type: Literal["omitted"]
+
+
+_OmittedEventKeywords = TypedDict("_OmittedEventKeywords", {"from": int}, total=False)
+
+
+class OmittedEvent(_OmittedEventKeywords, _OmittedEvent, total=False):
+    """Omitted stands for events that a Window left out on purpose and that are still on disk. Only Window creates it; it is never appended."""
+
+    to: int
+    bytes: int
+    first_line: int
+    end_line: int
+
+
 class _OutlineParams(TypedDict):
     session: str
 
 
-class OutlineParams(_OutlineParams, total=False):
+_OutlineParamsKeywords = TypedDict("_OutlineParamsKeywords", {"from": int}, total=False)
+
+
+class OutlineParams(_OutlineParamsKeywords, _OutlineParams, total=False):
     """OutlineParams ask for summaries of a session's turns."""
 
     after: int
     before: int
-    # from: int (a Python keyword: read it by its name in brackets)
     backward: bool
     limit: int  # at most MaxSummaries; 0 means DefaultSummaries
 
@@ -613,16 +750,28 @@ class Output(_Output, total=False):
     pass
 
 
+class _OutputClearedEvent(EventHeader):
+    type: Literal["output_cleared"]
+
+
+class OutputClearedEvent(_OutputClearedEvent, total=False):
+    """OutputCleared asks to remove the turn's output so far. Readers that keep a record ignore it."""
+
+    wait: bool
+
+
 class _OutputParams(TypedDict):
     session: str
 
 
-class OutputParams(_OutputParams, total=False):
+_OutputParamsKeywords = TypedDict("_OutputParamsKeywords", {"from": int}, total=False)
+
+
+class OutputParams(_OutputParamsKeywords, _OutputParams, total=False):
     """OutputParams select lines of the rendered output."""
 
     grep: str
     max: int  # matches, at most MaxMatches; 0 means DefaultMatches
-    # from: int (a Python keyword: read it by its name in brackets)
     to: int
 
 
@@ -667,6 +816,19 @@ class PermissionRequest(_PermissionRequest, total=False):
     wider: "Grant"  # Wider is access that would also allow similar calls. It is nil if there is none.
 
 
+class _PreparationEvent(EventHeader):
+    type: Literal["preparation"]
+
+
+class PreparationEvent(_PreparationEvent, total=False):
+    """Preparation reports progress of the work that must be done before a worker can start. It is over when Done equals Total, or when its worker generation ends. Done never decreases."""
+
+    name: str
+    message: str
+    progress: int
+    total: int
+
+
 class _PreparationProgress(TypedDict):
     progressToken: Any
     progress: int
@@ -676,6 +838,18 @@ class PreparationProgress(_PreparationProgress, total=False):
     """PreparationProgress reports the progress of preparing sessions."""
 
     total: int  # 0: unknown; equal to Progress: complete
+    message: str
+
+
+class _ProgressEvent(EventHeader):
+    type: Literal["progress"]
+
+
+class ProgressEvent(_ProgressEvent, total=False):
+    """Progress says how far a turn is, as the runtime reports it."""
+
+    progress: float
+    total: float
     message: str
 
 
@@ -784,12 +958,14 @@ class _SearchParams(TypedDict):
     session: str
 
 
-class SearchParams(_SearchParams, total=False):
+_SearchParamsKeywords = TypedDict("_SearchParamsKeywords", {"from": str}, total=False)
+
+
+class SearchParams(_SearchParamsKeywords, _SearchParams, total=False):
     """SearchParams search for lines of a session."""
 
     text: str  # case is ignored
     regexp: str  # in the syntax of package regexp
-    # from: str  # Next of the previous search; "" is the beginning (a Python keyword: read it by its name in brackets)
     limit: int  # matches, at most MaxSearchMatches; 0 means DefaultSearchMatches
 
 
@@ -940,6 +1116,19 @@ class SubscriptionParams(_SubscriptionParams, total=False):
     pass
 
 
+class _TextEvent(EventHeader):
+    type: Literal["text"]
+
+
+class TextEvent(_TextEvent, total=False):
+    """Text is raw bytes, exactly as written; a chunk may end inside a character."""
+
+    stream: Literal["stderr"]  # missing for standard output
+    text: str
+    data: str  # in base64, instead of text that is not UTF-8
+    kind: Literal["result", "traceback"]  # the echo of a value, or the error report that ended the turn; missing for other text
+
+
 class _Tick(TypedDict):
     session: str
     last_seq: int
@@ -966,6 +1155,34 @@ class TurnAccepted(_TurnAccepted, total=False):
     """A TurnAccepted says which turn a call with a Request has started or answered, before the turn is over."""
 
     pass
+
+
+class _TurnEndedEvent(EventHeader):
+    type: Literal["turn_ended"]
+
+
+class TurnEndedEvent(_TurnEndedEvent, total=False):
+    """TurnEnded says that a turn is over, and how it ended."""
+
+    outcome: Literal["ok", "error", "interrupted", "ended"]
+    name: str
+    message: str
+    prompt: str
+    elapsed_ms: int
+    exit_code: int
+    signal: str
+
+
+class _TurnStartedEvent(EventHeader):
+    type: Literal["turn_started"]
+
+
+class TurnStartedEvent(_TurnStartedEvent, total=False):
+    """TurnStarted says that the worker begins to run an input."""
+
+    input: str
+    bytes: int
+    author: str
 
 
 class _TurnSummaries(TypedDict):
@@ -1100,6 +1317,33 @@ class WarmPool(_WarmPool, total=False):
     failure: str  # why no more are created
 
 
+class _WorkerExitedEvent(EventHeader):
+    type: Literal["worker_exited"]
+
+
+class WorkerExitedEvent(_WorkerExitedEvent, total=False):
+    """WorkerExited reports how and why a worker ended."""
+
+    reason: str
+    exit_code: int
+    signal: str
+    message: str
+    clean: bool
+    never_ready: bool
+    last_line: str
+    peak_rss_bytes: int
+
+
+class _WorkerStartedEvent(EventHeader):
+    type: Literal["worker_started"]
+
+
+class WorkerStartedEvent(_WorkerStartedEvent, total=False):
+    """WorkerStarted says that a worker is starting."""
+
+    worker: str
+
+
 class _WriteLockParams(TypedDict):
     session: str
     author: str
@@ -1109,3 +1353,29 @@ class WriteLockParams(_WriteLockParams, total=False):
     """WriteLockParams take or release the write lock of a session. A lock with Long is announced in the session; a lock for one turn is not."""
 
     long: bool
+
+
+# An entry of a session's timeline. Its type says which fields it has. A later version may send other types: ignore those.
+Event = Union[
+    TextEvent,
+    DisplayEvent,
+    OutputClearedEvent,
+    FullScreenChangedEvent,
+    TurnStartedEvent,
+    TurnEndedEvent,
+    InputRequestedEvent,
+    InputRequestEndedEvent,
+    InputLineEvent,
+    InterruptEvent,
+    ProgressEvent,
+    PreparationEvent,
+    NoticeEvent,
+    LimitEvent,
+    AccessDeniedEvent,
+    AccessGrantedEvent,
+    CallEvent,
+    WorkerStartedEvent,
+    WorkerExitedEvent,
+    GapEvent,
+    OmittedEvent,
+]

@@ -8,7 +8,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { StringDecoder } from "node:string_decoder";
 import { TurnstoneError } from "./error.ts";
 import { defaultSocket, faultOf } from "./discovery.ts";
-import { protocol, type Blob, type Completion, type Event, type EventPage, type InputRequest, type Methods, type Output, type OutputParams, type ReadParams, type Reply, type Screen, type Session as Description, type Variables } from "./wire.ts";
+import { protocol, type Blob, type Completion, type DisplayEvent, type Event, type EventPage, type GapEvent, type InputRequest, type Methods, type OmittedEvent, type Output, type OutputParams, type ReadParams, type Reply, type Screen, type Session as Description, type Variables } from "./wire.ts";
 
 export type * from "./wire.ts";
 export { TurnstoneError } from "./error.ts";
@@ -38,7 +38,7 @@ export function text(events: Iterable<Event>, options: { missing?: string } = {}
     if (event.type === "text") {
       const stream = event.stream ?? "stdout";
       if (!decoders.has(stream)) decoders.set(stream, new StringDecoder("utf8"));
-      all += decoders.get(stream)!.write(event.text === undefined ? Buffer.from(String(event.data ?? ""), "base64") : Buffer.from(event.text));
+      all += decoders.get(stream)!.write(event.text === undefined ? Buffer.from(event.data ?? "", "base64") : Buffer.from(event.text));
     } else if (event.type === "gap" || (event.type === "omitted" && event.bytes)) {
       if (options.missing === undefined) throw new TurnstoneError("incomplete", whatIsMissing(event));
       all += options.missing;
@@ -48,7 +48,7 @@ export function text(events: Iterable<Event>, options: { missing?: string } = {}
   return all;
 }
 
-function whatIsMissing(event: Event): string {
+function whatIsMissing(event: GapEvent | OmittedEvent): string {
   const which = `${event.bytes ?? 0} bytes of output, in the events ${event.from} to ${event.to}`;
   if (event.type === "gap") return which + ", were dropped by the session; call text() with missing to insert another text instead";
   return which + ", are not in the reply: read them in parts with read({ after }), or use text() with missing";
@@ -402,12 +402,13 @@ export class Session {
       while (after < reply.next) {
         const page = await this.read({ after, ...maxPage });
         if (page.events.length === 0) break;
-        for (const event of page.events) if ((event.from ?? event.seq) <= reply.next) events.push(event);
+        for (const event of page.events) if ((event.type === "gap" && event.from ? event.from : event.seq) <= reply.next) events.push(event);
         after = page.last;
       }
       reply.events = events;
     }
     for (const event of reply.events) {
+      if (event.type !== "display") continue;
       for (const [mime, left] of Object.entries(event.omitted ?? {})) {
         if ((size += left.bytes) <= maxReplyBytes && left.digest) await this.addOmitted(event, mime, left);
       }
@@ -416,7 +417,7 @@ export class Session {
   }
 
   /** Adds omitted data to a display. Data that the session has dropped stays omitted. */
-  private async addOmitted(event: Event, mime: string, left: Blob): Promise<void> {
+  private async addOmitted(event: DisplayEvent, mime: string, left: Blob): Promise<void> {
     const parts: Buffer[] = [];
     for (let offset = 0; offset < left.bytes; offset += parts.at(-1)!.length) {
       try {
@@ -428,8 +429,7 @@ export class Session {
       }
     }
     const data = Buffer.concat(parts);
-    const bundle = (event.data ??= {}) as Record<string, unknown>;
-    bundle[mime] = isUtf8(data) ? data.toString() : { base64: data.toString("base64") };
+    (event.data ??= {})[mime] = isUtf8(data) ? data.toString() : { base64: data.toString("base64") };
     delete event.omitted![mime];
     if (Object.keys(event.omitted!).length === 0) delete event.omitted;
   }

@@ -3,6 +3,30 @@
 
 export const protocol = 1;
 
+/** AccessDenied reports an access that the sandbox denied or, for a Call, that no user has allowed. Exactly one of Path, Host and Call is set. */
+export interface AccessDeniedEvent extends EventHeader {
+  type: "access_denied";
+  op?: string;
+  path?: string;
+  host?: string;
+  child_program?: string;
+  hint?: string;
+  call?: string;
+  detail?: string;
+  destructive?: boolean;
+}
+
+/** AccessGranted records that a user has granted the session access. Exactly one of Read, Write, Host and Call is set. */
+export interface AccessGrantedEvent extends EventHeader {
+  type: "access_granted";
+  write?: string;
+  host?: string;
+  call?: string;
+  always?: boolean;
+  author?: string;
+  read?: string;
+}
+
 /** AnswerPermissionParams answer a permission request by its number. */
 export interface AnswerPermissionParams {
   session: string;
@@ -23,6 +47,11 @@ export interface Attachment {
   long_lock?: boolean;
   /** number of calls that wait for the session */
   calls?: number;
+}
+
+/** base64JSON holds bytes of a display that are not UTF-8. */
+export interface Base64 {
+  base64: string;
 }
 
 /** A Blob names data that was left out of a display. */
@@ -48,6 +77,18 @@ export interface BlobPart {
   offset: number;
   /** of the whole data */
   bytes: number;
+}
+
+/** Call reports calls of one host function and how they ended: all calls of that function that ended since the last such event. */
+export interface CallEvent extends EventHeader {
+  type: "call";
+  name?: string;
+  count?: number;
+  failed?: number;
+  cancelled?: number;
+  sent?: number;
+  received?: number;
+  elapsed_ms?: number;
 }
 
 /** A ChangeNotice reports that a session has changed. */
@@ -185,6 +226,26 @@ export interface DetachParams {
   author?: string;
 }
 
+/** Display is content to show, in several equivalent types. An image is a Display with one type. */
+export interface DisplayEvent extends EventHeader {
+  type: "display";
+  /** by MIME type: text, or bytes that are not UTF-8 */
+  data?: Record<string, string | Base64>;
+  /** by MIME type */
+  meta?: Record<string, unknown>;
+  /** names it for updates */
+  id?: string;
+  /** it replaces the last display with this id */
+  update?: boolean;
+  /** it is the value of the turn */
+  result?: boolean;
+  title?: string;
+  /** types that are not in data; read them with blob/get */
+  omitted?: Record<string, Blob>;
+  /** names it in one line */
+  message?: string;
+}
+
 /** EndParams name the session to close or to reset. */
 export interface EndParams {
   session: string;
@@ -192,8 +253,8 @@ export interface EndParams {
   request?: string;
 }
 
-/** eventJSON is the JSON form of an Event. Type says which of the other fields are set. */
-export interface Event {
+/** The fields of every event. */
+export interface EventHeader {
   seq: number;
   at?: string;
   generation?: number;
@@ -201,76 +262,6 @@ export interface Event {
   between_turns?: boolean;
   silent?: boolean;
   line?: number;
-  type: string;
-  /** "stderr"; empty means stdout */
-  stream?: string;
-  /** of text, input_line */
-  text?: string;
-  /** of a display, and of text that is not UTF-8 */
-  data?: unknown;
-  meta?: unknown;
-  id?: string;
-  update?: boolean;
-  result?: boolean;
-  title?: string;
-  omitted?: Record<string, Blob>;
-  input?: string;
-  bytes?: number;
-  author?: string;
-  prompt?: string;
-  /** of an input request, of text, of a limit */
-  kind?: string;
-  secret?: boolean;
-  terminal?: boolean;
-  reader?: string;
-  raw?: boolean;
-  polls?: boolean;
-  keys?: boolean;
-  wait?: boolean;
-  /** the ID of a request that has ended */
-  input_request?: number;
-  on?: boolean;
-  permission_id?: number;
-  op?: string;
-  path?: string;
-  host?: string;
-  child_program?: string;
-  hint?: string;
-  call?: string;
-  detail?: string;
-  destructive?: boolean;
-  read?: string;
-  write?: string;
-  always?: boolean;
-  outcome?: "ok" | "error" | "interrupted" | "ended";
-  name?: string;
-  message?: string;
-  elapsed_ms?: number;
-  used?: number;
-  max?: number;
-  all_sessions?: boolean;
-  step?: "warned" | "refused" | "interrupted" | "ended";
-  program?: string;
-  count?: number;
-  failed?: number;
-  cancelled?: number;
-  sent?: number;
-  received?: number;
-  level?: number;
-  progress?: number;
-  total?: number;
-  worker?: string;
-  reason?: string;
-  exit_code?: number;
-  signal?: string;
-  clean?: boolean;
-  last_line?: string;
-  never_ready?: boolean;
-  peak_rss_bytes?: number;
-  from?: number;
-  to?: number;
-  first_line?: number;
-  end_line?: number;
 }
 
 /** An EventPage is a window of a session's events, in order. Lost events are a timeline.Gap. The next page is after Last, and the previous one before First. */
@@ -337,6 +328,20 @@ export interface Form {
   schema?: unknown;
   /** URL, if set, is the address that the user is asked to open. Then there is no Schema, and to accept means that the user agrees to open it. */
   url?: string;
+}
+
+/** FullScreenChanged records that a program has taken over the keys of the user's terminal, or given them back. Text between the two events belongs to a full-screen program. */
+export interface FullScreenChangedEvent extends EventHeader {
+  type: "full_screen_changed";
+  on?: boolean;
+}
+
+/** Gap stands for events that were dropped. Readers create it; it is never appended. */
+export interface GapEvent extends EventHeader {
+  type: "gap";
+  from?: number;
+  to?: number;
+  bytes?: number;
 }
 
 /** A Grant is access that a user grants to a session. Exactly one of Read, Write, Host and Call is set. Read, Write and Host are for a session with a sandbox. */
@@ -411,6 +416,16 @@ export interface Highlight {
   text: string;
 }
 
+/** InputLine marks where a line of input, or keys, were passed to the program. Text is empty when Secret. */
+export interface InputLineEvent extends EventHeader {
+  type: "input_line";
+  prompt?: string;
+  text?: string;
+  secret?: boolean;
+  author?: string;
+  keys?: boolean;
+}
+
 /** InputParams are the parameters of turn/input, which answers an input request. */
 export interface InputParams {
   session: string;
@@ -448,11 +463,44 @@ export interface InputRequest {
   form?: Form;
 }
 
+/** InputRequestEnded records that the input request with this ID is over. */
+export interface InputRequestEndedEvent extends EventHeader {
+  type: "input_request_ended";
+  input_request?: number;
+}
+
+/** InputRequested records that a program asks for standard input, or the session for a decision of the user. The Seq of the event is the public ID of the request. */
+export interface InputRequestedEvent extends EventHeader {
+  type: "input_requested";
+  prompt?: string;
+  kind?: "line" | "secret" | "continue" | "debugger" | "permission" | "form";
+  terminal?: boolean;
+  reader?: string;
+  permission_id?: number;
+  op?: string;
+  path?: string;
+  host?: string;
+  child_program?: string;
+  hint?: string;
+  call?: string;
+  detail?: string;
+  destructive?: boolean;
+  raw?: boolean;
+  polls?: boolean;
+}
+
 /** An Inspection describes one name in a runtime. */
 export interface Inspection {
   found: boolean;
   /** by MIME type, text/plain at least */
   data?: Record<string, string>;
+}
+
+/** Interrupt records that a client asked to interrupt the turn. */
+export interface InterruptEvent extends EventHeader {
+  type: "interrupt";
+  level?: number;
+  author?: string;
 }
 
 /** InterruptParams interrupt a turn by its number, so that a late interrupt does not hit the next one; or, with Active, the turn that is active when the call arrives. */
@@ -468,6 +516,19 @@ export interface InterruptParams {
 /** An InterruptReply reports the effect of an interrupt. */
 export interface InterruptReply {
   result: "idle" | "waiting" | "pending" | "stale" | "not running";
+}
+
+/** Limit records that the session came close to one of its limits, or reached it. */
+export interface LimitEvent extends EventHeader {
+  type: "limit";
+  kind?: "memory" | "processes" | "turn";
+  used?: number;
+  max?: number;
+  all_sessions?: boolean;
+  step?: "warned" | "refused" | "interrupted" | "ended";
+  program?: string;
+  /** says it in one line */
+  message?: string;
 }
 
 /** A Line is one numbered line of the output file. */
@@ -510,6 +571,22 @@ export interface NameParams {
   session: string;
 }
 
+/** Notice is a message of the supervisor to the readers of the session. */
+export interface NoticeEvent extends EventHeader {
+  type: "notice";
+  message?: string;
+}
+
+/** Omitted stands for events that a Window left out on purpose and that are still on disk. Only Window creates it; it is never appended. */
+export interface OmittedEvent extends EventHeader {
+  type: "omitted";
+  from?: number;
+  to?: number;
+  bytes?: number;
+  first_line?: number;
+  end_line?: number;
+}
+
 /** OutlineParams ask for summaries of a session's turns. */
 export interface OutlineParams {
   session: string;
@@ -526,6 +603,12 @@ export interface Output {
   lines: Line[];
   /** number of finished lines */
   total: number;
+}
+
+/** OutputCleared asks to remove the turn's output so far. Readers that keep a record ignore it. */
+export interface OutputClearedEvent extends EventHeader {
+  type: "output_cleared";
+  wait?: boolean;
 }
 
 /** OutputParams select lines of the rendered output. */
@@ -577,11 +660,28 @@ export interface PermissionRequest {
   wider?: Grant;
 }
 
+/** Preparation reports progress of the work that must be done before a worker can start. It is over when Done equals Total, or when its worker generation ends. Done never decreases. */
+export interface PreparationEvent extends EventHeader {
+  type: "preparation";
+  name?: string;
+  message?: string;
+  progress?: number;
+  total?: number;
+}
+
 /** PreparationProgress reports the progress of preparing sessions. */
 export interface PreparationProgress {
   progressToken: unknown;
   progress: number;
   /** 0: unknown; equal to Progress: complete */
+  total?: number;
+  message?: string;
+}
+
+/** Progress says how far a turn is, as the runtime reports it. */
+export interface ProgressEvent extends EventHeader {
+  type: "progress";
+  progress?: number;
   total?: number;
   message?: string;
 }
@@ -831,6 +931,18 @@ export interface SubscriptionParams {
   subscription: string;
 }
 
+/** Text is raw bytes, exactly as written; a chunk may end inside a character. */
+export interface TextEvent extends EventHeader {
+  type: "text";
+  /** missing for standard output */
+  stream?: "stderr";
+  text?: string;
+  /** in base64, instead of text that is not UTF-8 */
+  data?: string;
+  /** the echo of a value, or the error report that ended the turn; missing for other text */
+  kind?: "result" | "traceback";
+}
+
 /** A Tick is a short summary of the current state of a session. It notifies a front end that there is something new to read. */
 export interface Tick {
   session: string;
@@ -852,6 +964,26 @@ export interface TurnAccepted {
   request: string;
   session: string;
   turn: number;
+}
+
+/** TurnEnded says that a turn is over, and how it ended. */
+export interface TurnEndedEvent extends EventHeader {
+  type: "turn_ended";
+  outcome?: "ok" | "error" | "interrupted" | "ended";
+  name?: string;
+  message?: string;
+  prompt?: string;
+  elapsed_ms?: number;
+  exit_code?: number;
+  signal?: string;
+}
+
+/** TurnStarted says that the worker begins to run an input. */
+export interface TurnStartedEvent extends EventHeader {
+  type: "turn_started";
+  input?: string;
+  bytes?: number;
+  author?: string;
 }
 
 /** A TurnSummaries lists turns, and the start-ups of workers, in order. To learn what is new, ask for the summaries after the cursor End: a turn that was running then is in the answer again. */
@@ -974,12 +1106,55 @@ export interface WarmPool {
   failure?: string;
 }
 
+/** WorkerExited reports how and why a worker ended. */
+export interface WorkerExitedEvent extends EventHeader {
+  type: "worker_exited";
+  reason?: string;
+  exit_code?: number;
+  signal?: string;
+  message?: string;
+  clean?: boolean;
+  never_ready?: boolean;
+  last_line?: string;
+  peak_rss_bytes?: number;
+}
+
+/** WorkerStarted says that a worker is starting. */
+export interface WorkerStartedEvent extends EventHeader {
+  type: "worker_started";
+  worker?: string;
+}
+
 /** WriteLockParams take or release the write lock of a session. A lock with Long is announced in the session; a lock for one turn is not. */
 export interface WriteLockParams {
   session: string;
   author: string;
   long?: boolean;
 }
+
+/** An entry of a session's timeline. Its type says which fields it has. A later version may send other types: ignore those. */
+export type Event =
+  | TextEvent
+  | DisplayEvent
+  | OutputClearedEvent
+  | FullScreenChangedEvent
+  | TurnStartedEvent
+  | TurnEndedEvent
+  | InputRequestedEvent
+  | InputRequestEndedEvent
+  | InputLineEvent
+  | InterruptEvent
+  | ProgressEvent
+  | PreparationEvent
+  | NoticeEvent
+  | LimitEvent
+  | AccessDeniedEvent
+  | AccessGrantedEvent
+  | CallEvent
+  | WorkerStartedEvent
+  | WorkerExitedEvent
+  | GapEvent
+  | OmittedEvent;
 
 /** Methods with their params and results. */
 export interface Methods {

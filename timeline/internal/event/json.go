@@ -333,6 +333,7 @@ type dataJSON struct {
 
 func (d dataJSON) IsZero() bool { return len(d.bytes) == 0 && d.types == nil }
 
+// base64JSON holds bytes of a display that are not UTF-8.
 type base64JSON struct {
 	Base64 []byte `json:"base64"`
 }
