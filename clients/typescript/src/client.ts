@@ -199,8 +199,8 @@ export class Client {
 
   /** Creates a session. Without a name, the daemon chooses one, and `await using` closes the session at its end. */
   async create(params: Methods["session/create"]["params"] = {}, options: CallOptions = {}): Promise<Session> {
-    const { name } = await this.call("session/create", params, options);
-    return new Session(this, name, { after: 0, closes: !params.name, connection: this.connection });
+    const { name, language } = await this.call("session/create", params, options);
+    return new Session(this, name, { after: 0, closes: !params.name, language, connection: this.connection });
   }
 
   /** Returns the session with this name, and creates it if it does not exist. */

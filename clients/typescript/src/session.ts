@@ -37,6 +37,8 @@ export interface OpenOptions extends Omit<CreateParams, "progressToken" | "reque
 export class Session {
   readonly client: Client;
   readonly name: string;
+  /** "" if the session was not made by this client. */
+  readonly language: string;
   private readonly closes: boolean; // the session ends with `await using`
   private ownsClient = false;
   private daemon: Connection | undefined; // a connection to the daemon that has it
@@ -47,9 +49,10 @@ export class Session {
   reportedEnd = -1;
 
   /** @internal */
-  constructor(client: Client, name: string, made: { after?: number; closes?: boolean; connection: Connection | undefined }) {
+  constructor(client: Client, name: string, made: { after?: number; closes?: boolean; language?: string; connection: Connection | undefined }) {
     this.client = client;
     this.name = name;
+    this.language = made.language ?? "";
     this.after = made.after;
     this.closes = made.closes ?? false;
     this.daemon = made.connection;
@@ -77,8 +80,8 @@ export class Session {
     }
   }
 
-  private made(): { after?: number; connection: Connection | undefined } {
-    return { ...(this.after === undefined ? {} : { after: this.after }), connection: this.daemon };
+  private made(): { after?: number; language: string; connection: Connection | undefined } {
+    return { language: this.language, ...(this.after === undefined ? {} : { after: this.after }), connection: this.daemon };
   }
 
   /** Ends the session permanently, and its private supervisor. */
