@@ -1,7 +1,7 @@
 // A chat whose model runs Python in a sandbox, with the AI SDK.
 //
-//   npm install ai @ai-sdk/openai turnstone-client
-//   OPENAI_API_KEY=… node chat.mts "How many primes are below 10000?"
+//   npm install ai turnstone-client
+//   AI_GATEWAY_API_KEY=… node chat.mts "How many primes are below 10000?"
 import { generateText, isStepCount, type LanguageModel } from "ai";
 import { Session } from "turnstone-client";
 import { replTool } from "turnstone-client/ai-sdk";
@@ -11,7 +11,4 @@ export async function answer(model: LanguageModel, prompt: string) {
   return await generateText({ model, prompt, tools: { python: replTool(session) }, stopWhen: isStepCount(20) });
 }
 
-if (import.meta.main) {
-  const { openai } = await import("@ai-sdk/openai");
-  console.log((await answer(openai("gpt-5-mini"), process.argv[2]!)).text);
-}
+if (import.meta.main) console.log((await answer("openai/gpt-5-mini", process.argv[2]!)).text);

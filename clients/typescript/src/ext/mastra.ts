@@ -28,6 +28,7 @@ export type ModelPart = { type: "text"; text: string } | { type: "media"; mediaT
 export function replTool(session: Session, options: ReplToolOptions = {}) {
   const run = modelRunner(session, options);
   return {
+    id: session.language || "run_code",
     description: options.description ?? describeTool(session),
     inputSchema,
     async execute({ code }: ReplToolInput, { abortSignal }: { abortSignal?: AbortSignal | undefined } = {}): Promise<ReplToolOutput> {
