@@ -26,9 +26,9 @@ MAX_LOSSES = 8  # of connections in a row during one call: it may be the reason
 MAX_IDLE_FOLLOWERS = 32  # subscriptions kept for the next run(); the daemon allows 64 on a connection
 
 # Methods that change something. A request id lets the daemon answer a repetition without a second effect.
-CHANGES = frozenset(("session/create", "session/reset", "session/close", "turn/start", "turn/input", "turn/type", "turn/interrupt"))
+CHANGES = frozenset(("session/create", "session/reset", "session/close", "turn/start", "turn/input", "turn/type", "turn/interrupt", "file/remove"))
 # Other methods with an effect are not repeated at another daemon: they were about a session that is gone.
-READS = ("server/", "connection/list", "session/list", "session/get", "timeline/", "output/", "query/", "blob/", "file/list", "file/read", "file/get", "turn/wait")
+READS = ("server/", "connection/list", "session/list", "session/get", "timeline/", "output/", "query/", "blob/", "file/list", "file/get", "turn/wait")
 
 
 async def connect(socket: Optional[str] = None, *, author: str = "", reconnect_timeout: float = RECONNECT_TIMEOUT) -> "Client":
@@ -283,7 +283,7 @@ class Client:
         if name:
             params["name"] = name
         made = await self.call("session/create", params)
-        return AsyncSession._of(self, made["name"], after=0, closes=not name)
+        return AsyncSession._of(self, made["name"], after=0, closes=not name, language=made["language"])
 
     async def open(self, name: str, **params: Any) -> "AsyncSession":
         """Return the session with this name, and create it if it does not exist."""

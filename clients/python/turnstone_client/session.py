@@ -8,7 +8,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, AsyncGenerator, Dict, List, Optional, Tuple, Union
 
-from . import wire
+from . import transfer, wire
 from .connection import Connection, Progress
 from .errors import TurnstoneError
 from .follower import Follower
@@ -41,10 +41,11 @@ class AsyncSession:
         self._params = {**params, **{key: value for key, value in given.items() if value is not None}, "dir": os.path.abspath(dir or ".")}
         self._where = repl, socket, author
         self._given = functions
-        self._set_up(None, name or "", 0, closes=not (name and socket))
+        self._set_up(None, name or "", 0, closes=not (name and socket), language=language)
 
-    def _set_up(self, client: "Optional[Client]", name: str, after: Optional[int], closes: bool) -> None:
+    def _set_up(self, client: "Optional[Client]", name: str, after: Optional[int], closes: bool, language: str) -> None:
         self.name = name
+        self.language = language  # "" if the session was not made by this client
         self._client = client
         self._owns_client = False
         self._closes = closes  # the session ends with the "async with"
@@ -57,10 +58,10 @@ class AsyncSession:
         self._process_id = os.getpid()
 
     @classmethod
-    def _of(cls, client: "Client", name: str, after: Optional[int] = None, closes: bool = False) -> "AsyncSession":
+    def _of(cls, client: "Client", name: str, after: Optional[int] = None, closes: bool = False, language: str = "") -> "AsyncSession":
         """Return a session of a client."""
         session = cls.__new__(cls)
-        session._set_up(client, name, after, closes)
+        session._set_up(client, name, after, closes, language)
         if client._connection is not None:
             session._daemon = client._connection.daemon
         return session
@@ -247,6 +248,33 @@ class AsyncSession:
 
     def _author(self) -> Dict[str, Any]:
         return {"author": self.client.author} if self.client.author else {}
+
+    async def put(self, path: transfer.Source, to: Optional[str] = None, overwrite: bool = False, *, parents: bool = False, on_progress: Optional[transfer.Progress] = None) -> None:
+        """Put a local file, bytes, or an open binary file into the working directory of the session.
+
+        to is the path there, by default the name of the local file. The file appears when it is complete.
+        An error of kind "file_exists" means that a file has this name and overwrite is false. Of the
+        attributes only the right to execute is kept. parents creates missing directories. on_progress
+        gets the bytes that have arrived.
+        """
+        await transfer.put(self, path, to, overwrite, parents=parents, on_progress=on_progress)
+
+    async def get(self, name: str, to: transfer.Target = None, *, on_progress: Optional[transfer.Progress] = None) -> Optional[bytes]:
+        """Get a file of the working directory.
+
+        Without to, it returns the content. to is a local path, which is written or replaced once the file
+        is complete, or an open binary file. An error of kind "file_changed" means that the file was
+        changed while it was read. "session:NAME" is a file of the session's own directory.
+        """
+        return await transfer.get(self, name, to, on_progress=on_progress)
+
+    async def list_files(self, path: str = "") -> wire.FileList:
+        """List a directory by name; "" is the working directory, and "session:" the session's own one."""
+        return await transfer.list_files(self, path)
+
+    async def remove_file(self, path: str) -> None:
+        """Remove a file or a link, but no directory."""
+        await transfer.remove_file(self, path)
 
     async def start(self, code: str, *, silent: bool = False) -> int:
         """Start a turn and return its number. Clients that display a session skip a silent turn."""

@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import Any, AsyncGenerator, Awaitable, Callable, Dict, Generator, List, Optional, Set, Tuple, Union
 
-from . import wire
+from . import transfer, wire
 from .errors import TurnstoneError
 from .functions import Functions, refuse_within
 from .result import Result
@@ -74,6 +74,11 @@ class Session:
     def name(self) -> str:
         """The name of the session."""
         return self._session.name
+
+    @property
+    def language(self) -> str:
+        """The language of the session."""
+        return self._session.language
 
     # ---- calls from this thread to that of the loop
 
@@ -176,6 +181,22 @@ class Session:
     def set_functions(self, functions: Functions) -> None:
         """Give functions of this program to the code of the session. They run in threads of their own."""
         self._do(self._session.set_functions(functions))
+
+    def put(self, path: transfer.Source, to: Optional[str] = None, overwrite: bool = False, *, parents: bool = False, on_progress: Optional[transfer.Progress] = None) -> None:
+        """Put a file into the working directory; see AsyncSession.put. on_progress is called in the thread of the connection."""
+        self._do(self._session.put(path, to, overwrite, parents=parents, on_progress=on_progress))
+
+    def get(self, name: str, to: transfer.Target = None, *, on_progress: Optional[transfer.Progress] = None) -> Optional[bytes]:
+        """Get a file of the working directory; see AsyncSession.get. on_progress is called in the thread of the connection."""
+        return self._do(self._session.get(name, to, on_progress=on_progress))
+
+    def list_files(self, path: str = "") -> wire.FileList:
+        """List a directory by name; "" is the working directory, and "session:" the session's own one."""
+        return self._do(self._session.list_files(path))
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file or a link, but no directory."""
+        self._do(self._session.remove_file(path))
 
     def start(self, code: str, *, silent: bool = False) -> int:
         """Start a turn and return its number. Clients that display a session skip a silent turn."""

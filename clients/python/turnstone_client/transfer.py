@@ -17,15 +17,18 @@ import stat
 from typing import Any, BinaryIO, Callable, Dict, List, Optional, Union
 
 from . import wire
+from .errors import TurnstoneError
 
 PIECE = 1 << 20  # bytes; the daemon takes and sends no more at once
 ABORT_TIMEOUT = 5.0  # seconds; of the call that gives up a transfer
 
 Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[int], None]
+Source = Union[Path, bytes, BinaryIO]
+Target = Union[None, Path, BinaryIO]
 
 
-async def put(session: Any, path: Union[Path, bytes, BinaryIO], to: Optional[str] = None, overwrite: bool = False, *, parents: bool = False, on_progress: Optional[Progress] = None) -> None:
+async def put(session: Any, path: Source, to: Optional[str] = None, overwrite: bool = False, *, parents: bool = False, on_progress: Optional[Progress] = None) -> None:
     """Put a local file, bytes, or an open binary file into the working directory.
 
     to is the path there, by default the name of the local file. The file appears when it is complete.
@@ -94,7 +97,7 @@ class _Bytes:
         return part
 
 
-async def get(session: Any, name: str, to: Union[None, Path, BinaryIO] = None, *, on_progress: Optional[Progress] = None) -> Optional[bytes]:
+async def get(session: Any, name: str, to: Target = None, *, on_progress: Optional[Progress] = None) -> Optional[bytes]:
     """Get a file of the working directory.
 
     Without to, it returns the content. to is a local path, which is written or replaced once the file is
@@ -143,9 +146,7 @@ async def _receive(session: Any, name: str, write: Callable[[bytes], Any], on_pr
             return first
 
 
-def _changed(name: str, offset: int, size: int) -> Exception:
-    from . import TurnstoneError  # here, because the package imports this module
-
+def _changed(name: str, offset: int, size: int) -> TurnstoneError:
     return TurnstoneError("file_changed", "%s was changed while it was read, after %d of %d bytes; read it again" % (name, offset, size))
 
 

@@ -17,9 +17,9 @@ const maxLosses = 8; // of connections in a row during one call: it may be the r
 const maxIdleFollowers = 32; // subscriptions kept for the next run(); the daemon allows 64 on a connection
 
 /** Methods that change something. A request id lets the daemon answer a repetition without a second effect. */
-const changes = new Set<string>(["session/create", "session/reset", "session/close", "turn/start", "turn/input", "turn/type", "turn/interrupt"]);
+const changes = new Set<string>(["session/create", "session/reset", "session/close", "turn/start", "turn/input", "turn/type", "turn/interrupt", "file/remove"]);
 /** Only these are repeated at another daemon: they have no effect. */
-const reads = ["server/", "connection/list", "session/list", "session/get", "timeline/", "output/", "query/", "blob/", "file/list", "file/read", "file/get", "turn/wait"];
+const reads = ["server/", "connection/list", "session/list", "session/get", "timeline/", "output/", "query/", "blob/", "file/list", "file/get", "turn/wait"];
 
 export interface ConnectOptions {
   /** The address of the daemon; the default is the user's own. */
@@ -204,8 +204,8 @@ export class Client {
 
   /** Creates a session. Without a name, the daemon chooses one, and `await using` closes the session at its end. */
   async create(params: Methods["session/create"]["params"] = {}, options: CallOptions = {}): Promise<Session> {
-    const { name } = await this.call("session/create", params, options);
-    return new Session(this, name, { after: 0, closes: !params.name, connection: this.connection });
+    const { name, language } = await this.call("session/create", params, options);
+    return new Session(this, name, { after: 0, closes: !params.name, language, connection: this.connection });
   }
 
   /** Returns the session with this name, and creates it if it does not exist. */

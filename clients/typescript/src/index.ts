@@ -9,3 +9,4 @@ export { defaultSocket } from "./discovery.ts";
 export type { CallOptions } from "./connection.ts";
 export type { RunOptions } from "./run.ts";
 export type { CallContext, Functions, FunctionSpec } from "./functions.ts";
+export type { GetOptions, PutOptions } from "./transfer.ts";

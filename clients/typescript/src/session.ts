@@ -10,7 +10,8 @@ import type { Result } from "./result.ts";
 import { Run, type RunOptions } from "./run.ts";
 import { SocketDialer } from "./socket.ts";
 import { PrivateDialer } from "./supervisor.ts";
-import type { Completion, CreateParams, Event, EventPage, InputRequest, Methods, Output, OutputParams, ReadParams, Reply, Screen, Session as Description, Variables } from "./wire.ts";
+import { get, getFile, listFiles, put, removeFile, type GetOptions, type PutOptions } from "./transfer.ts";
+import type { Completion, CreateParams, Event, EventPage, FileList, InputRequest, Methods, Output, OutputParams, ReadParams, Reply, Screen, Session as Description, Variables } from "./wire.ts";
 
 const maxWait = 24 * 60 * 60 * 1000; // milliseconds; the daemon accepts no longer wait
 
@@ -40,6 +41,8 @@ export interface OpenOptions extends Omit<CreateParams, "progressToken" | "reque
 export class Session {
   readonly client: Client;
   readonly name: string;
+  /** "" if the session was not made by this client. */
+  readonly language: string;
   private readonly closes: boolean; // the session ends with `await using`
   private ownsClient = false;
   private daemon: Connection | undefined; // a connection to the daemon that has it
@@ -50,9 +53,10 @@ export class Session {
   reportedEnd = -1;
 
   /** @internal */
-  constructor(client: Client, name: string, made: { after?: number; closes?: boolean; connection: Connection | undefined }) {
+  constructor(client: Client, name: string, made: { after?: number; closes?: boolean; language?: string; connection: Connection | undefined }) {
     this.client = client;
     this.name = name;
+    this.language = made.language ?? "";
     this.after = made.after;
     this.closes = made.closes ?? false;
     this.daemon = made.connection;
@@ -81,8 +85,8 @@ export class Session {
     }
   }
 
-  private made(): { after?: number; connection: Connection | undefined } {
-    return { ...(this.after === undefined ? {} : { after: this.after }), connection: this.daemon };
+  private made(): { after?: number; language: string; connection: Connection | undefined } {
+    return { language: this.language, ...(this.after === undefined ? {} : { after: this.after }), connection: this.daemon };
   }
 
   /** Ends the session permanently, and its private supervisor. */
@@ -195,6 +199,37 @@ export class Session {
    */
   setFunctions(functions: Functions): Promise<void> {
     return this.client.functions.give(this, functions);
+  }
+
+  /**
+   * Puts a local file, or data, into the working directory of the session. The file appears when it is
+   * complete. Of its attributes only the right to execute is kept.
+   */
+  put(source: string | Uint8Array | AsyncIterable<Uint8Array>, options: PutOptions = {}): Promise<void> {
+    return put(this, source, options);
+  }
+
+  /**
+   * Returns the content of a file of the working directory. An error of kind "file_changed" means that the
+   * file was changed while it was read. "session:NAME" is a file of the session's own directory.
+   */
+  get(path: string, options: GetOptions = {}): Promise<Uint8Array> {
+    return get(this, path, options);
+  }
+
+  /** Writes a file of the working directory to a local file, which is replaced once the content is complete. */
+  getFile(path: string, to: string, options: GetOptions = {}): Promise<void> {
+    return getFile(this, path, to, options);
+  }
+
+  /** Lists a directory by name; "" is the working directory, and "session:" the session's own one. */
+  listFiles(path = ""): Promise<FileList> {
+    return listFiles(this, path);
+  }
+
+  /** Removes a file or a link, but no directory. */
+  removeFile(path: string): Promise<void> {
+    return removeFile(this, path);
   }
 
   /** Starts a turn and returns its number. Clients that display a session skip a silent turn. */
