@@ -47,8 +47,15 @@ func TestClientLibraries(t *testing.T) {
 		out := t.TempDir()
 		modules := filepath.Join(os.Getenv(clientsEnv), "node_modules")
 		// The compiler looks for the types of Node.js next to the sources.
-		copied := filepath.Join(out, "client")
+		copied := filepath.Join(out, "clients", "typescript")
 		if err := os.CopyFS(copied, os.DirFS("../../clients/typescript")); err != nil {
+			t.Fatal(err)
+		}
+		license, err := os.ReadFile("../../LICENSE") // which pack.mjs copies
+		if err == nil {
+			err = os.WriteFile(filepath.Join(out, "LICENSE"), license, 0o644)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Symlink(modules, filepath.Join(out, "node_modules")); err != nil {

@@ -282,11 +282,14 @@ test("of several values in R, the last is the value, and the others are text", {
 sessionTest("thousands of runs need no more memory", async (session) => {
   globalThis.gc ??= (await import("node:v8")).setFlagsFromString("--expose-gc") ?? (await import("node:vm")).runInNewContext("gc");
   const measure = () => (globalThis.gc(), globalThis.gc(), process.memoryUsage().heapUsed);
-  for (let i = 0; i < 1000; i++) await session.run("1 + 1");
-  const before = measure();
-  for (let i = 0; i < 2000; i++) assert.equal((await session.run("print(1); 1 + 1", { onText: () => {}, timeoutMs: 10_000, signal: new AbortController().signal })).value, "2");
-  const grown = measure() - before;
-  assert.ok(grown < 1 << 20, `${grown} bytes more`);
+  const grown = []; // a leak of 200 bytes for each run would show in each round; what the engine warms up does not
+  for (let round = 0, before = measure(); round < 6; round++) {
+    for (let i = 0; i < 1000; i++) assert.equal((await session.run("print(1); 1 + 1", { onText: () => {}, timeoutMs: 10_000, signal: new AbortController().signal })).value, "2");
+    const now = measure();
+    grown.push(now - before);
+    before = now;
+  }
+  assert.ok(Math.min(...grown.slice(1)) < 200_000, `${grown} bytes more`);
   assert.ok(session.client.connection.calls.size === 0 && session.client.connection.streams.size === 1);
 });
 
