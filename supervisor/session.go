@@ -50,7 +50,6 @@ type Session struct {
 	alarmAt            time.Time       // when alarm fires; zero for never
 	reportedNotices    []string        // the notices of the last worker's sandbox
 	reportedMissingDir bool            // a notice has reported that dir is gone
-	queue              []*QueuePlace   // inputs that wait, in order; at most session.MaxQueuedInputs
 	openAnswers
 }
 
@@ -69,8 +68,10 @@ type sessionResources struct {
 	egressPolicy  *egress.HostPolicy // of its sandbox; nil without one
 }
 
-// openAnswers holds the channels on which callers wait for the worker or for a user.
+// openAnswers holds the inputs that wait in the queue, and the channels on which callers wait for the
+// worker or for a user.
 type openAnswers struct {
+	queue            []*QueuePlace                   // in order; at most session.MaxQueuedInputs
 	queries          map[uint64]chan ipc.QueryResult // queries that the worker has not answered, by ID
 	lastQuery        uint64
 	pendingDecisions map[uint64]chan userDecision // connections, calls and forms that wait for a user, by ID

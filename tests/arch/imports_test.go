@@ -162,6 +162,7 @@ var mayImport = map[string]string{
 	"tests/limits":                  "session timeline workers/python workers/r supervisor internal/testkit/sandboxcheck internal/testkit/sessionkit",
 	"tests/clients":                 "",
 	"tests/programs":                "",
+	"tests/frameworks":              "",
 	"internal/testkit/fakeworker":   "ipc workers internal/testkit/sandboxcheck internal/testkit/testexec internal/testkit/testmain",
 	"internal/testkit/rawworker":    "ipc workers internal/environ",
 	"internal/testkit/sessionkit":   "session timeline workers supervisor internal/testkit/sandboxcheck internal/testkit/wait",
