@@ -28,7 +28,8 @@ test("the example runs code in a sandbox", async () => {
   const result = await answer(scriptedModel(seen), "go");
   assert.equal(result.text, "done");
   checkTexts(seen.map((output) => output.value[0].text));
-  assert.deepEqual(seen[2].value[1], { type: "file", mediaType: "image/png", data: { type: "data", data: pixel } });
+  const { type, mediaType, data } = seen[2].value[1];
+  assert.deepEqual({ type, mediaType, data }, { type: "file", mediaType: "image/png", data: { type: "data", data: pixel } });
   assert.equal(result.steps[0].toolResults[1].output.value, "42");
 });
 
