@@ -37,7 +37,10 @@ type tracedSession struct {
 	tracer trace.Tracer
 }
 
-var _ session.TurnStarter = (*tracedSession)(nil)
+var (
+	_ session.TurnStarter = (*tracedSession)(nil)
+	_ session.TurnQueuer  = (*tracedSession)(nil)
+)
 
 // As implements session.Session.
 func (t *tracedSession) As(author string) session.Session {
@@ -57,6 +60,16 @@ func (t *tracedSession) SubmitSilent(ctx context.Context, code string) (uint64, 
 // SubmitMayExit implements session.Session.
 func (t *tracedSession) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
 	return t.submit(ctx, code, t.Session.SubmitMayExit)
+}
+
+// SubmitQueued implements session.TurnQueuer. The span contains the wait in the queue. The error is of
+// session.KindUnsupported if the traced session has no queue.
+func (t *tracedSession) SubmitQueued(ctx context.Context, code string) (uint64, error) {
+	q, ok := t.Session.(session.TurnQueuer)
+	if !ok {
+		return 0, session.Errorf(session.KindUnsupported, "session %q has no queue", t.Name())
+	}
+	return t.submit(ctx, code, q.SubmitQueued)
 }
 
 // submit starts a turn in a span.
