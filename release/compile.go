@@ -8,7 +8,7 @@ import (
 )
 
 // maxProgramBytes bounds the program for linux/amd64. Raising it is a deliberate decision.
-const maxProgramBytes = 20<<20 + 256<<10
+const maxProgramBytes = 20<<20 + 768<<10
 
 // A buildTarget is a system for which the program is built, with its names in Go and in package
 // formats.
