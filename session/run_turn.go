@@ -155,7 +155,7 @@ func (r *codeRun) addReply(reply Reply) (over bool, err error) {
 		}
 	}
 	r.elapsed = 0
-	if !r.started && r.isOver && r.cursor == reply.Next {
+	if !r.started && r.cursor == reply.Next { // the reply may have the notice that the turn will not start
 		return r.checkNotRun()
 	}
 	return false, nil

@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -45,13 +46,26 @@ func TestRun(t *testing.T) {
 
 	t.Run("refuses an input that answered a prompt of the start-up", func(t *testing.T) {
 		t.Parallel()
-		s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "prompt"}))
-		r, err := session.Run(deadlineContext(t), s, "print no", nil)
-		if session.KindOf(err) != session.KindStale || !strings.Contains(err.Error(), "start-up") {
-			t.Errorf("got %+v, %v", r, err)
-		}
-		if r, err := session.Run(deadlineContext(t), s, "print yes", &session.RunOptions{Queue: true}); err != nil || r.Text != "yes\n" {
-			t.Errorf("got %+v, %v", r, err)
+		// With a writer, Run does not wait for the beginning, so that it reads the notice as an event.
+		for _, o := range []*session.RunOptions{nil, {Stdout: io.Discard}} {
+			s := openSession(t, nil, fakeSpec(&fakeworker.Options{Start: "prompt"}))
+			prompt, err := s.Wait(deadlineContext(t), 0, nil)
+			if err != nil || prompt.InputRequest == nil {
+				t.Fatalf("got %+v, %v", prompt, err)
+			}
+			if _, err := s.Answer(t.Context(), prompt.InputRequest.ID, session.Input{Data: []byte("me\n")}); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := session.Run(deadlineContext(t), s, "exit 7", &session.RunOptions{Queue: true}); err != nil || !r.Error.Ended {
+				t.Fatalf("got %+v, %v", r, err)
+			}
+			r, err := session.Run(deadlineContext(t), s, "print no", o) // starts the next worker, so it comes before the prompt
+			if session.KindOf(err) != session.KindStale || !strings.Contains(err.Error(), "start-up") {
+				t.Fatalf("got %+v, %v", r, err)
+			}
+			if r, err := session.Run(deadlineContext(t), s, "print yes", &session.RunOptions{Queue: true}); err != nil || r.Text != "yes\n" {
+				t.Errorf("got %+v, %v", r, err)
+			}
 		}
 	})
 
