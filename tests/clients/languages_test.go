@@ -37,7 +37,14 @@ func TestClientLibraries(t *testing.T) {
 	t.Run("pyright accepts the Python client, and narrows an event by its type", func(t *testing.T) {
 		t.Parallel()
 		checker := nodeCommand(t, installedFile(t, "pyright/index.js"))
-		runScript(t, "../../clients/python", nil, append(checker, "turnstone_client")...)
+		modules, err := filepath.Glob("../../clients/python/turnstone_client/*.py") // not ext, which needs agent frameworks
+		if err != nil || len(modules) == 0 {
+			t.Fatal(modules, err)
+		}
+		for i, path := range modules {
+			modules[i] = filepath.Join("turnstone_client", filepath.Base(path))
+		}
+		runScript(t, "../../clients/python", nil, append(checker, modules...)...)
 		runScript(t, "../../clients/python", nil, append(checker, "-p", "tests")...)
 	})
 
