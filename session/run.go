@@ -55,7 +55,8 @@ type RunOptions struct {
 
 	// Answer answers a request for input. Its context ends when the code is to end. If it returns
 	// an error, the code is interrupted, and Run returns the error. Without Answer, the code reads
-	// an end of file. Permissions and forms are left to the user; see InputRequest.NeedsUser.
+	// an end of file. On systems other than Linux, a program that reads the terminal itself is not
+	// seen, and waits. Permissions and forms are left to the user; see InputRequest.NeedsUser.
 	Answer func(context.Context, InputRequest) (Input, error)
 }
 
