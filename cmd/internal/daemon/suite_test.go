@@ -1,12 +1,12 @@
 package daemon_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/client/protocol"
-
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemon"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/session/sessiontest"
@@ -37,6 +37,7 @@ func TestClientSession_Suite(t *testing.T) {
 		if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = c.Session(name).Close(context.Background()) }) // Windows does not remove the directory of a process
 		return c.Session(name)
 	})
 }
