@@ -11,7 +11,7 @@ import (
 func TestFind_Requires(t *testing.T) {
 	t.Parallel()
 	if homeEnvVar != "HOME" {
-		t.Skip("pyenv for Windows names its interpreters differently")
+		t.Skip("Wine has no pyenv")
 	}
 	p := newFindFixture(t)
 	p.writePython(filepath.Join(p.bin, "python3.9"))
