@@ -120,3 +120,6 @@ var stopMethods = map[string]func(cmd *exec.Cmd) error{
 	"SIGTERM": stopProgram,
 	"SIGINT":  func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGINT) },
 }
+
+// hasPackages says that packages for Python can be installed: in Wine they cannot.
+const hasPackages = true

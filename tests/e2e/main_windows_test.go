@@ -97,3 +97,6 @@ func stopProgram(cmd *exec.Cmd) error {
 
 // stopMethods are the ways in which a user or the system stops a program.
 var stopMethods = map[string]func(cmd *exec.Cmd) error{"Ctrl-C": stopProgram}
+
+// hasPackages says that packages for Python can be installed: in Wine they cannot.
+const hasPackages = false

@@ -69,3 +69,6 @@ func TestNoFileDescriptors(t *testing.T) {
 		}
 	})
 }
+
+// seesReaders says that the system shows who reads the terminal.
+const seesReaders = true

@@ -183,3 +183,6 @@ for i in range(3):
 		}
 	}
 }
+
+// seesReaders says that the system shows who reads the terminal.
+const seesReaders = false

@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"runtime"
 	"strings"
 	"testing"
 
@@ -42,7 +41,7 @@ func TestMetrics(t *testing.T) {
 	run("error PrivateError bad")
 	run("die 3")
 	exits, signals := 1., 1.
-	if runtime.GOOS == "windows" { // without signals
+	if !hasSignals {
 		run("die 4")
 		exits, signals = 2, 0
 	} else {

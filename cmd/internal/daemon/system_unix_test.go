@@ -28,3 +28,6 @@ func openFiles() int {
 	}
 	return 0
 }
+
+// hasSignals says that a signal can end a process.
+const hasSignals = true

@@ -22,3 +22,6 @@ const floodBytes = 16 << 20
 // openFiles returns 0: the handles of a process include those of its threads, whose number varies.
 // The tests of supervisor/internal/launch count handles.
 func openFiles() int { return 0 }
+
+// hasSignals says that a signal can end a process.
+const hasSignals = false
