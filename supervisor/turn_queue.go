@@ -68,7 +68,7 @@ func (s *Session) JoinQueue() (*QueuePlace, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.m.isClosed():
-		return nil, session.ErrClosed
+		return nil, s.m.closedError()
 	case len(s.queue) >= session.MaxQueuedInputs:
 		return nil, session.Errorf(session.KindQueueFull, "%s already wait for session %q; this input was not run", text.Count(len(s.queue), "input"), s.Name())
 	}
