@@ -267,7 +267,7 @@ func TestImports(t *testing.T) {
 			"github.com/go-zeromq/zmq4":              "cmd/internal/jupyter/zmtp",
 			"github.com/vmihailenco/msgpack":         "ipc",
 			"golang.org/x/image":                     "cmd/internal/webui internal/mcpserver/reply",
-			"golang.org/x/net":                       "supervisor/internal/egress cmd/internal/webui internal/mcptransport",
+			"golang.org/x/net":                       "supervisor/internal/egress cmd/internal/webui cmd/internal/commands/daemoncmd internal/mcptransport",
 			"github.com/chromedp/chromedp":           "tests/webui",
 			"github.com/chromedp/cdproto":            "tests/webui",
 			"github.com/rivo/uniseg":                 "cmd/internal/lineedit supervisor/internal/vt",

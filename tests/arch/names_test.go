@@ -172,7 +172,7 @@ func TestNames(t *testing.T) {
 				types[name][p.name+" "+receiverOf(fn)] = true
 			}
 		})
-		standard := []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "Type", "Accept"}
+		standard := []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "Type"}
 		for name, on := range types {
 			if len(on) > 5 && !slices.Contains(standard, name) {
 				c.violation(name, "%s is a method of %d types: use more specific names", name, len(on))

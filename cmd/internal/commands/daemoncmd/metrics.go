@@ -12,8 +12,9 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/metrics"
@@ -100,7 +101,7 @@ func serveMetrics(l net.Listener, from metricsSource, log *slog.Logger) (end fun
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := server.Serve(&limitedListener{Listener: l, open: make(chan struct{}, maxMetricsConnections), closed: make(chan struct{})}); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(netutil.LimitListener(l, maxMetricsConnections)); !errors.Is(err, http.ErrServerClosed) {
 			log.Warn("metrics stopped", "error", err)
 		}
 	}()
@@ -149,45 +150,4 @@ func newMetricsHandler(from metricsSource) http.Handler {
 func isLocalRequest(r *http.Request) bool {
 	host := strings.ToLower((&url.URL{Host: r.Host}).Hostname())
 	return httpauth.IsLoopback(host) && httpauth.HasOwnOrigin(r) && httpauth.HasOwnSite(r)
-}
-
-// A limitedListener accepts a connection only while fewer than the capacity of open are open.
-type limitedListener struct {
-	net.Listener
-	open      chan struct{} // has one element for each open connection
-	closed    chan struct{} // closed by Close
-	closeOnce sync.Once
-}
-
-// Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.open <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.open
-		return nil, err
-	}
-	return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { <-l.open })}, nil
-}
-
-// Close implements net.Listener.
-func (l *limitedListener) Close() error {
-	l.closeOnce.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// A limitedConn makes room for another connection when it is closed.
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
+	"golang.org/x/net/netutil"
 )
 
 // A fakeSource is a daemon with these metrics.
@@ -169,16 +169,21 @@ func TestServeMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limited := &limitedListener{Listener: l, open: make(chan struct{}, 1), closed: make(chan struct{})}
-		conn, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
+		limited := netutil.LimitListener(l, 1)
+		accept := func() net.Conn {
+			conn, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			accepted, err := limited.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return accepted
 		}
-		defer conn.Close()
-		first, err := limited.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		_ = accept().Close()
+		second := accept() // there is room again
 		ended := make(chan error, 1)
 		go func() {
 			_, err := limited.Accept()
@@ -186,10 +191,9 @@ func TestServeMetrics(t *testing.T) {
 		}()
 		_ = limited.Close()
 		if err := <-ended; err == nil {
-			t.Error("accepted a second connection")
+			t.Error("accepted a third connection")
 		}
-		_ = first.Close()
-		wait.Until(t, "there is room", func() bool { return len(limited.open) == 0 })
+		_ = second.Close()
 	})
 
 	t.Run("refuses addresses of other machines", func(t *testing.T) {
