@@ -325,7 +325,7 @@ func (p *fakeProcess) HasNoOtherReader() bool {
 	return !p.hasOtherReaders
 }
 
-func (p *fakeProcess) EndReaders(s monitorproto.Signal) []string { p.addReceived(s); return nil }
+func (p *fakeProcess) EndReaders(s monitorproto.Signal, _ func([]string)) { p.addReceived(s) }
 
 // submitTurn starts a turn and fails the test if it is refused.
 func submitTurn(t *testing.T, s *Session, code string) uint64 {

@@ -98,7 +98,7 @@ type readerFinder interface {
 	Readers() []pty.TerminalReader
 	RefreshReader(pty.TerminalReader) (pty.TerminalReader, pty.PollState)
 	HasNoOtherReader() bool
-	EndReaders(monitorproto.Signal) (names []string)
+	EndReaders(s monitorproto.Signal, announce func(names []string))
 }
 
 // launchLocal starts a process of this system.

@@ -254,7 +254,8 @@ func (in *terminalInput) isKeys() bool { return in.size > 0 }
 
 // workerTyping holds the input of a worker's terminal. The session's lock guards it, except for answers.
 type workerTyping struct {
-	queue       []terminalInput // the first is being typed
+	queue       []terminalInput // the first is typed next
+	begun       bool            // the first is being typed
 	typed       int             // how many of its keys were typed
 	stop        chan struct{}   // closed when keys that are not typed yet must be dropped; nil until needed
 	queuedBytes int             // of keys in queue
@@ -288,7 +289,7 @@ func (w *worker) stopTypingLocked() {
 	w.typing.stop = nil
 	dropped := 0
 	for i, in := range w.typing.queue {
-		if i == 0 { // it is being typed
+		if i == 0 && w.typing.begun {
 			dropped += countKeys(in.keys[min(w.typing.typed, len(in.keys)):])
 		} else {
 			dropped += countKeys(in.keys) + len(in.raw) + utf8.RuneCount(in.Data)
@@ -308,16 +309,19 @@ func (w *worker) feedTerminal() {
 	s.mu.Lock()
 	for len(w.typing.queue) > 0 {
 		in := w.typing.queue[0]
-		s.mu.Unlock()
-		notice := w.feedInput(in)
-		w.lastOutput.Store(time.Now().UnixNano())
-		s.mu.Lock()
-		w.typing.last = time.Now()
-		if notice != "" {
-			s.m.recordNotice("%s", notice)
+		if !isClosed(in.stop) { // otherwise it was dropped at the end of its turn
+			w.typing.begun = true
+			s.mu.Unlock()
+			notice := w.feedInput(in)
+			w.lastOutput.Store(time.Now().UnixNano())
+			s.mu.Lock()
+			w.typing.last = time.Now()
+			if notice != "" {
+				s.m.recordNotice("%s", notice)
+			}
 		}
 		w.typing.queuedBytes -= in.size
-		w.typing.queue, w.typing.typed = w.typing.queue[1:], 0
+		w.typing.queue, w.typing.begun, w.typing.typed = w.typing.queue[1:], false, 0
 	}
 	w.startReaderScan()
 	s.unlock()
@@ -338,8 +342,10 @@ func (w *worker) feedTerminal() {
 // feedInput types or writes one input. It returns a notice if something was lost.
 func (w *worker) feedInput(in terminalInput) (notice string) {
 	switch {
-	case isClosed(in.stop): // it was meant for a program of a turn that has ended
+	case isClosed(in.stop) && len(in.keys) > 0: // the end of the turn has counted them
 		return ""
+	case isClosed(in.stop):
+		return "input for the terminal was lost: its turn has just ended"
 	case in.isKeys():
 		return w.typeKeys(in)
 	case in.byKeys:
@@ -547,21 +553,20 @@ func (w *worker) endReadersLocked() {
 	}
 	w.typing.hungUp = true
 	w.s.wg.Go(func() {
-		if names := w.proc.readers.EndReaders(signal); len(names) > 0 {
+		w.proc.readers.EndReaders(signal, func(names []string) { // before the signal, which can end the turn
 			w.s.Notify(fmt.Sprintf("%s got %s, because it still read the terminal after an interrupt", text.JoinNames(names, "and", ""), signal))
-		}
+		})
 	})
 }
 
 // endTyping drops the keys that are not typed yet, reports those that no program has read, and empties
 // the screen, at the end of a turn.
 func (w *worker) endTyping() {
-	unread := w.proc.terminal.UnreadInput()
 	w.display.clear()
 	w.s.mu.Lock()
 	defer w.s.unlock()
 	w.stopTypingLocked()
-	w.reportUnreadLocked(unread)
+	w.reportUnreadLocked(w.proc.terminal.UnreadInput())
 	w.typing.hungUp, w.typing.liveSecret = false, nil
 }
 

@@ -236,17 +236,20 @@ func (p *WorkerProcess) RefreshReader(r pty.TerminalReader) (pty.TerminalReader,
 	return p.backend.refreshReader(r)
 }
 
-// EndReaders ends the programs that read the terminal, except the worker itself, and returns their
-// names. They get SIGHUP, as if their terminal was closed, or SIGKILL.
-func (p *WorkerProcess) EndReaders(s monitorproto.Signal) (names []string) {
+// EndReaders ends the programs that read the terminal, except the worker itself. They get SIGHUP, as
+// if their terminal was closed, or SIGKILL. It calls announce with their names before that.
+func (p *WorkerProcess) EndReaders(s monitorproto.Signal, announce func(names []string)) {
 	var pids []int
+	var names []string
 	for _, r := range p.Readers() {
 		if r.PID != p.pid && !slices.Contains(pids, r.PID) {
 			pids, names = append(pids, r.PID), append(names, r.Command)
 		}
 	}
-	p.backend.signalMembers(pids, s)
-	return names
+	if len(pids) > 0 {
+		announce(names)
+		p.backend.signalMembers(pids, s)
+	}
 }
 
 // HasNoOtherReader reports whether Readers could find only the worker's main thread. Then the
