@@ -77,17 +77,16 @@ func ExampleSession_runWithOptions() {
 	sup, s := openExampleSession()
 	defer sup.Close()
 
-	r, err := session.Run(context.Background(), s, `
-name = input()
-print("hello", name)
-import time
-time.sleep(60)`, &session.RunOptions{
-		Timeout: 300 * time.Millisecond,
-		Stdout:  os.Stdout,
+	_, err := session.Run(context.Background(), s, `print("hello", input())`, &session.RunOptions{
+		Stdout: os.Stdout,
 		Answer: func(context.Context, session.InputRequest) (session.Input, error) {
 			return session.Input{Data: []byte("Ada\n")}, nil
 		},
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := session.Run(context.Background(), s, "while True: pass", &session.RunOptions{Timeout: 300 * time.Millisecond})
 	if err != nil {
 		log.Fatal(err)
 	}

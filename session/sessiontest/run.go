@@ -148,13 +148,19 @@ func testRunBound(t *testing.T, s session.Session) {
 }
 
 func testRunBlobs(t *testing.T, s session.Session) {
-	large := strings.Repeat("0123456789", 1_200_000) // more than a daemon puts into an event
-	r := run(t, s, "display d "+large, nil)
+	const size = 12_000_000 // more than a daemon puts into an event
+	code := fmt.Sprintf("display d *%d", size)
+	var lines strings.Builder
+	for i := range size / 64 {
+		fmt.Fprintf(&lines, "%063d\n", i)
+	}
+	large := lines.String()
+	r := run(t, s, code, nil)
 	if len(r.Displays) != 1 || r.LeftOut != (session.LeftOut{}) || string(r.Displays[0].Data["text/plain"]) != large || len(r.Displays[0].Omitted) > 0 {
 		t.Fatalf("got %d displays, left out %+v", len(r.Displays), r.LeftOut)
 	}
 	var whole []int64
-	r = run(t, s, "display d "+large+"\ndisplay e small", &session.RunOptions{
+	r = run(t, s, code+"\ndisplay e small", &session.RunOptions{
 		MaxText:   1 << 20,
 		OnDisplay: func(d timeline.Display) { whole = append(whole, d.TotalBytes()) },
 	})

@@ -48,8 +48,12 @@ func TestScriptFlags(t *testing.T) {
 	t.Run("protects the file from sandboxed sessions, also behind a link", func(t *testing.T) {
 		t.Parallel()
 		link := filepath.Join(t.TempDir(), "link.py")
-		if err := os.Symlink(a, link); err != nil {
-			t.Skip(err)
+		err := os.Symlink(a, link)
+		if err == nil {
+			_, err = os.Readlink(link)
+		}
+		if err != nil {
+			t.Skipf("symbolic links need a privilege on Windows, and Wine cannot read them: %v", err)
 		}
 		policy := &sandbox.Policy{Level: sandbox.Workspace}
 		if err := (&ScriptFlags{File: link}).ProtectFile(policy); err != nil || !slices.Contains(policy.Protected, link) || !slices.Contains(policy.Protected, paths.RealOrSame(a)) {

@@ -151,7 +151,7 @@ func TestCut(t *testing.T) {
 				return s, err
 			}
 		})
-		made := 0
+		plain, made := r.dial(), 0
 		sessiontest.Run(t, func(t *testing.T, prepare ...workers.Preparation) session.Session {
 			made++ // sessions are created one after the other, before their tests run
 			needs = prepare
@@ -161,6 +161,7 @@ func TestCut(t *testing.T) {
 			if _, err := c.CreateSession(t.Context(), protocol.CreateParams{Name: name, Dir: t.TempDir()}); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = plain.CloseSession(context.Background(), name) }) // Windows does not remove the directory of a process
 			if strings.HasSuffix(t.Name(), "no_longer_than_its_context") {
 				return c.Session(name) // a call abandoned while the connection is down continues at the daemon
 			}

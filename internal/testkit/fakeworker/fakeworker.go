@@ -19,7 +19,7 @@
 //	result TEXT       echoes a value and shows it as HTML, too
 //	more TEXT         continues the echo of a value, or echoes one without marking its beginning
 //	trace TEXT        writes TEXT as a traceback
-//	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID
+//	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID, and *N shows N bytes in lines
 //	clear             clears the displayed output
 //	silent            prints whether the turn is silent
 //	noexit            prints whether an exit is an error of the turn

@@ -209,6 +209,9 @@ func showResult(w *fakeWorker, _ *workerTurn, text string) *ipc.RuntimeError {
 func showDisplay(w *fakeWorker, _ *workerTurn, argument string) *ipc.RuntimeError {
 	id, text, _ := strings.Cut(argument, " ")
 	id, update := strings.CutPrefix(id, "+")
+	if size, isSize := strings.CutPrefix(text, "*"); isSize {
+		text = string(numberedLines(parseNumber(size)))
+	}
 	w.sendFrame(ipc.Display{Data: displayBundle(text), ID: id, Update: update, Kind: ipc.DisplayShown})
 	return nil
 }

@@ -115,12 +115,15 @@ func TestHasForegroundJob(t *testing.T) {
 	w := startInteractive(t, `
 import os, signal, subprocess
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-child = subprocess.Popen(["cat"], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid())))
+child = subprocess.Popen(["sh", "-c", "echo job; cat"], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid())))
 status = child.wait()
 os.tcsetpgrp(0, os.getpgrp())
 print("over", status, flush=True)
 os.read(0, 1)`)
-	wait.Until(t, "a job is in the foreground", w.Terminal().HasForegroundJob)
+	w.waitLine(t, "job") // no longer a copy of the shell, which would ignore the signal
+	if !w.Terminal().HasForegroundJob() {
+		t.Error("got no job in the foreground")
+	}
 	if err := w.Signal(monitorproto.Interrupt, monitorproto.Foreground); err != nil {
 		t.Fatal(err)
 	}
