@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -120,28 +121,24 @@ func TestPut_ExchangedDirectory(t *testing.T) {
 	if err := os.Mkdir(d, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
+	const puts = 3000
+	var tried atomic.Int64
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_, _, _, _ = os.Rename(d, e), os.Symlink(outside, d), os.Remove(d), os.Rename(e, d)
-			}
-			for range 50 { // let some puts succeed
+		for tried.Load() < puts {
+			_, _, _, _ = os.Rename(d, e), os.Symlink(outside, d), os.Remove(d), os.Rename(e, d)
+			for n := tried.Load(); tried.Load() < min(n+2, puts); { // one whole put succeeds
 				runtime.Gosched()
 			}
 		}
 	})
 	done := 0
-	for range 3000 {
+	for range puts {
 		if c.put(session.FilePiece{Path: "d/f", Overwrite: true}, "hi", 1) == nil {
 			done++
 		}
+		tried.Add(1)
 	}
-	close(stop)
 	wg.Wait()
 	if names, err := os.ReadDir(outside); err != nil || len(names) != 0 {
 		t.Errorf("outside there are %v, %v", names, err)
@@ -149,7 +146,7 @@ func TestPut_ExchangedDirectory(t *testing.T) {
 	if done == 0 {
 		t.Error("no put succeeded, so the test says nothing")
 	}
-	t.Logf("%d of 3000 puts succeeded", done)
+	t.Logf("%d of %d puts succeeded", done, puts)
 }
 
 func TestPut_ReplacedOnTheWay(t *testing.T) {
