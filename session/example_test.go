@@ -4,12 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
+	"strings"
+	"testing"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/testmain"
 	"github.com/turnstone-repl/turnstone/session"
+	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/timeline"
+	"github.com/turnstone-repl/turnstone/workers/python"
 )
+
+func TestMain(m *testing.M) {
+	testmain.Run(m, testmain.Options{Monitor: supervisor.MonitorMain})
+}
+
+// openPython opens the session of an example: one of this process. A session of a daemon would do as well.
+func openPython() (s *supervisor.Session, closeAll func()) {
+	dir, err := os.MkdirTemp("", "example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	sup, err := supervisor.New(&supervisor.Options{Dir: dir})
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err = sup.Open(context.Background(), "main", python.Spec(python.Options{Dir: dir}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return s, func() {
+		_ = sup.Close()
+		_ = os.RemoveAll(dir)
+	}
+}
 
 // A function that uses a session works with one of this process and with one of a daemon. It
 // runs code in the name of an author, and answers what the code asks.
@@ -39,7 +69,18 @@ func ExampleSession() {
 			}
 		}
 	}
-	_ = run
+
+	s, closeAll := openPython()
+	defer closeAll()
+	text, err := run(context.Background(), s, "print('hello', input())", "Grace")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(text)
+	// Output:
+	// [turn 1 by ada: print('hello', input())]
+	// [typed by ada: Grace]
+	// hello Grace
 }
 
 // A function that hands code of a model to any session needs one call. The result is text for the
@@ -52,85 +93,163 @@ func ExampleRun() {
 		}
 		return r.String(), nil
 	}
-	_ = tool
+
+	s, closeAll := openPython()
+	defer closeAll()
+	for _, code := range []string{"x = 6; x * 7", "raise ValueError('too small')"} {
+		text, err := tool(context.Background(), s, code)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(text)
+	}
+	// Output:
+	// 42
+	// Traceback (most recent call last):
+	//   File "<cell 2>", line 1, in <module>
+	//     raise ValueError('too small')
+	// ValueError: too small
 }
 
 // Code that reports through print passes its output on line by line, and its images as they are shown.
 func ExampleRunOptions() {
-	run := func(ctx context.Context, s session.Session, code string, show func(mime string, data []byte)) error {
-		r, err := session.Run(ctx, s, code, &session.RunOptions{
-			Stdout: os.Stdout,
-			Stderr: os.Stderr,
-			Queue:  true, // behind the turns of others
-			OnDisplay: func(d timeline.Display) {
-				if mime, data, ok := d.ImageData(); ok {
-					show(mime, data)
-				}
-			},
-		})
-		if err != nil {
-			return err
-		}
-		return r.Err() // an error of the code, if that is one for the caller
+	s, closeAll := openPython()
+	defer closeAll()
+	r, err := session.Run(context.Background(), s, `
+class Image:
+    def _repr_png_(self): return b"\x89PNG\r\n\x1a\n"
+print("working")
+Image()`, &session.RunOptions{
+		Stdout: os.Stdout,
+		Stderr: os.Stderr,
+		Queue:  true, // behind the turns of others
+		OnDisplay: func(d timeline.Display) {
+			if mime, data, ok := d.ImageData(); ok {
+				fmt.Println(mime, len(data), "bytes")
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
 	}
-	_ = run
+	fmt.Println(r.Err()) // an error of the code, if that is one for the caller
+	// Output:
+	// working
+	// image/png 8 bytes
+	// <nil>
 }
 
-// Copy shows what code prints while it runs, and returns how it ended.
-func ExampleCopy() {
-	run := func(ctx context.Context, s session.Session, code string) error {
-		turn, err := s.Submit(ctx, code)
-		if err != nil {
-			return err
-		}
-		end, err := session.CopyOutput(ctx, s, turn, os.Stdout, os.Stderr)
-		if err != nil {
-			return err
-		}
-		switch end.Outcome {
-		case timeline.OutcomeError:
-			return fmt.Errorf("%s: %s", end.Name, end.Message) // "ZeroDivisionError: division by zero"
-		case timeline.OutcomeInterrupted, timeline.OutcomeEnded:
-			return fmt.Errorf("the turn was not finished: %s", end.Outcome)
-		}
-		return nil
+// CopyOutput shows what code prints while it runs, and returns how it ended.
+func ExampleCopyOutput() {
+	s, closeAll := openPython()
+	defer closeAll()
+	ctx := context.Background()
+	turn, err := s.Submit(ctx, "print('dividing')\n1 / 0")
+	if err != nil {
+		log.Fatal(err)
 	}
-	_ = run
+	end, err := session.CopyOutput(ctx, s, turn, os.Stdout, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	switch end.Outcome {
+	case timeline.OutcomeOK:
+	case timeline.OutcomeError:
+		fmt.Println("failed:", end.Name, end.Message)
+	default:
+		fmt.Println("not finished:", end.Outcome)
+	}
+	// Output:
+	// dividing
+	// failed: ZeroDivisionError division by zero
 }
 
-// TurnEvents yields everything about a turn as it happens, here its images.
+// TurnEvents yields everything about a turn as it happens.
 func ExampleTurnEvents() {
-	pictures := func(ctx context.Context, s session.Session, turn uint64, show func(mime string, data []byte)) error {
-		for e, err := range session.TurnEvents(ctx, s, turn) {
-			if err != nil {
-				return err
-			}
-			if d, ok := e.Body.(timeline.Display); ok {
-				if mime, data, ok := d.ImageData(); ok {
-					show(mime, data)
-				}
-			}
-		}
-		return nil
+	s, closeAll := openPython()
+	defer closeAll()
+	ctx := context.Background()
+	turn, err := s.Submit(ctx, "import sys\nprint('ready', file=sys.stderr)")
+	if err != nil {
+		log.Fatal(err)
 	}
-	_ = pictures
+	for e, err := range session.TurnEvents(ctx, s, turn) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		switch b := e.Body.(type) {
+		case timeline.Text:
+			fmt.Printf("on standard error %t: %s", b.Stream == timeline.Stderr, b.Data)
+		case timeline.TurnEnded:
+			fmt.Println("ended:", b.Outcome)
+		}
+	}
+	// Output:
+	// on standard error true: ready
+	// ended: ok
 }
 
 // A context with a deadline ends the waiting. To stop the turn as well, interrupt it.
 func ExampleSession_deadline() {
-	run := func(ctx context.Context, s session.Session, code string, most time.Duration) (session.Reply, error) {
-		turn, err := s.Submit(ctx, code)
-		if err != nil {
-			return session.Reply{}, err
-		}
-		reply, err := s.Wait(ctx, turn, session.WaitAtMost(most))
-		if err != nil || reply.Outcome != "" {
-			return reply, err
-		}
-		if _, err := s.Interrupt(ctx, turn); err != nil { // too late
-			return reply, err
-		}
-		return s.Wait(ctx, turn, session.WaitAtMost(most))
+	s, closeAll := openPython()
+	defer closeAll()
+	ctx := context.Background()
+	turn, err := s.Submit(ctx, "while True: pass")
+	if err != nil {
+		log.Fatal(err)
 	}
-	_ = run
+	reply, err := s.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
+	if err == nil && reply.Outcome == "" {
+		if _, err := s.Interrupt(ctx, turn); err != nil {
+			log.Fatal(err)
+		}
+		reply, err = s.Wait(ctx, turn, session.WaitAtMost(time.Minute))
+	}
+	fmt.Println(reply.Outcome, err)
+	// Output: interrupted <nil>
+}
+
+// Put and Get move files of a program into a session and out of it.
+func ExamplePut() {
+	s, closeAll := openPython()
+	defer closeAll()
+	ctx := context.Background()
+	if err := session.Put(ctx, s, "birds.txt", strings.NewReader("knot\nturnstone\n"), nil); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := session.Run(ctx, s, "names = open('birds.txt').read().upper()\nwith open('upper.txt', 'w') as f: f.write(names)", nil); err != nil {
+		log.Fatal(err)
+	}
+	if err := session.Get(ctx, s, "upper.txt", os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// KNOT
+	// TURNSTONE
+}
+
+// FunctionOf makes a function of a program callable by code. Its struct describes the parameters.
+func ExampleFunctionOf() {
+	type place struct {
+		Place string `json:"place"`
+	}
+	count := session.FunctionOf("count_birds", "Counts the birds at a place.", func(_ context.Context, p place) (map[string]int, error) {
+		if p.Place != "harbour" {
+			return nil, fmt.Errorf("nobody has counted at %q", p.Place)
+		}
+		return map[string]int{"turnstone": 12, "knot": 30}, nil
+	})
+
+	s, closeAll := openPython()
+	defer closeAll()
+	ctx := context.Background()
+	if err := s.SetFunctions(count); err != nil {
+		log.Fatal(err)
+	}
+	r, err := session.Run(ctx, s, "from turnstone import count_birds\nsum(count_birds('harbour').values())", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Value)
+	// Output: 42
 }

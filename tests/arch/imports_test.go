@@ -145,7 +145,11 @@ var mayImport = map[string]string{
 
 	"mcptools": "internal/mcpserver internal/mcptransport sandbox supervisor workers",
 
+	"examples/far-plot":  "client client/protocol client/remote session",
 	"examples/functions": "supervisor workers workers/python workers/r",
+	"examples/grader":    "sandbox session supervisor workers workers/python",
+	"examples/hello":     "session supervisor workers/python",
+	"examples/live-page": "sandbox session supervisor timeline workers/python",
 	"examples/mcptools":  "mcptools supervisor workers workers/python",
 
 	"tests/arch":                    "",

@@ -50,8 +50,16 @@ func TestPython(t *testing.T) {
 			for _, dir := range []string{".", "../../clients/python", "../../examples/agents", "../../examples/smolagents", "../../examples/llamaindex", "../../examples/autogen"} {
 				path = append(path, absolute(t, dir))
 			}
-			run(t, ".", []string{"PYTHONPATH=" + strings.Join(path, ":"), "PYTHONDONTWRITEBYTECODE=1"}, installed(test.set, "bin", "python"), "-m", "unittest", test.module)
+			_ = run(t, ".", []string{"PYTHONPATH=" + strings.Join(path, ":"), "PYTHONDONTWRITEBYTECODE=1"}, installed(test.set, "bin", "python"), "-m", "unittest", test.module)
 		})
+	}
+}
+
+func TestHello(t *testing.T) {
+	t.Parallel()
+	out := run(t, "../../examples/hello", []string{"PYTHONPATH=" + absolute(t, "../../clients/python"), "PYTHONDONTWRITEBYTECODE=1"}, installed("newest", "bin", "python"), "hello.py")
+	if out != "42\n" {
+		t.Errorf("hello.py printed %q", out)
 	}
 }
 
@@ -77,17 +85,20 @@ func TestTypeScript(t *testing.T) {
 		}
 	}
 	client := filepath.Join(modules, "turnstone-client")
-	for from, to := range map[string]string{"../../clients/typescript": client, ".": dir, "../../examples/ai-sdk": dir, "../../examples/mastra": dir} {
+	for from, to := range map[string]string{"../../clients/typescript": client, ".": dir, "../../examples/ai-sdk": dir, "../../examples/mastra": dir, "../../examples/hello": dir} {
 		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	tsc := installed("node_modules", "typescript", "bin", "tsc")
-	run(t, client, nil, node, tsc)
+	_ = run(t, client, nil, node, tsc)
 	options := strings.Fields("--target ES2022 --lib ES2022,ESNext.Disposable,DOM --module NodeNext --strict --exactOptionalPropertyTypes --skipLibCheck --types node")
-	run(t, dir, nil, append([]string{node, tsc}, append(options, "chat.mts", "mastra_agent.mts")...)...)
+	_ = run(t, dir, nil, append([]string{node, tsc}, append(options, "chat.mts", "mastra_agent.mts", "hello.mts")...)...)
+	if out := run(t, dir, nil, node, "hello.mjs"); out != "42\n" {
+		t.Errorf("hello.mts printed %q", out)
+	}
 	for _, file := range []string{"ai_sdk.test.mjs", "mastra.test.mjs"} {
-		t.Run(file, func(t *testing.T) { run(t, dir, nil, node, "--test", file) })
+		t.Run(file, func(t *testing.T) { _ = run(t, dir, nil, node, "--test", file) })
 	}
 }
 
@@ -104,13 +115,15 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// run runs a program that finds our command in PATH, as after an installation.
-func run(t *testing.T, dir string, env []string, argv ...string) {
+// run runs a program that finds our command in PATH, as after an installation, and returns its output.
+func run(t *testing.T, dir string, env []string, argv ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(append(os.Environ(), "PATH="+filepath.Dir(replbin.Path())+":"+os.Getenv("PATH"), "XDG_STATE_HOME="+t.TempDir()), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("%q: %v\n%s", argv, err, out)
 	}
+	return string(out)
 }

@@ -8,10 +8,16 @@ import (
 
 // Spec finds the interpreter that a user would expect, and reports why it was chosen.
 func ExampleSpec() {
-	spec := python.Spec(python.Options{Path: "3.12", Dir: "/srv/project"})
+	spec := python.Spec(python.Options{})
 	if spec.Err != nil {
-		fmt.Println("there is none:", spec.Err)
+		fmt.Println("install Python:", spec.Err)
 		return
 	}
-	fmt.Println(spec.Path, "was chosen:", spec.PathSource)
+	fmt.Println(spec.Name, spec.PathSource != "")
+
+	missing := python.Spec(python.Options{Path: "/no/such/python"})
+	fmt.Println(missing.Err != nil)
+	// Output:
+	// python true
+	// true
 }
