@@ -41,13 +41,13 @@ func startWaiting(t *testing.T, s session.Session, n int) (waiting []*waitingRun
 			w.result, w.err = session.Run(ctx, s, fmt.Sprintf("print %d", i), &session.RunOptions{Queue: true})
 		}()
 		waiting = append(waiting, w)
-		waitQueued(t, s, i+1)
+		waitQueued(t, s, i+1, w)
 	}
 	return waiting
 }
 
-// waitQueued waits until n inputs wait.
-func waitQueued(t *testing.T, s session.Session, n int) {
+// waitQueued waits until n inputs wait, also the given ones.
+func waitQueued(t *testing.T, s session.Session, n int, waiting ...*waitingRun) {
 	t.Helper()
 	for ctx := withTimeout(t); ; {
 		i, err := s.Info(ctx)
@@ -56,6 +56,13 @@ func waitQueued(t *testing.T, s session.Session, n int) {
 		}
 		if i.QueuedInputs == n {
 			return
+		}
+		for _, w := range waiting {
+			select {
+			case <-w.done:
+				t.Fatalf("an input did not wait: got %+v, %v", w.result, w.err)
+			default:
+			}
 		}
 		_, _ = s.Wait(ctx, 0, session.WaitAtMost(time.Millisecond))
 	}

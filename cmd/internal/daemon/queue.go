@@ -12,7 +12,7 @@ import (
 
 // maxAbsence is how long an input keeps its place in a queue while no call waits for it, because its
 // client has lost the connection. A client that gave up in the meantime could not say so.
-const maxAbsence = 10 * time.Second
+const maxAbsence = 30 * time.Second
 
 // errAbsent refuses an input whose client stays away.
 var errAbsent = session.Errorf(session.KindCancelled, "the input was not run: the connection of its client was down for %s while it waited", maxAbsence)
