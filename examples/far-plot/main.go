@@ -1,6 +1,6 @@
 // Command far-plot sends data to a session on another machine, plots it there, and fetches the plot.
 //
-//	go run ./examples/far-plot data.csv plot.png /home/ada/birds ssh gpu1
+//	go run ./examples/far-plot data.csv plot.png /srv/birds ssh gpu1
 //
 // The directory is one on that machine, where the files stay, and the last words are a command that
 // runs programs there. The machine needs repl, and a Python with matplotlib.

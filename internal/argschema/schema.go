@@ -1,6 +1,8 @@
-// Package argschema checks the arguments of a function against the JSON Schema of its parameters:
-// their names and their types. The supervisor checks calls with it before a function runs, and
-// session.FunctionOf uses its error texts.
+// Package argschema describes the parameters of a function by a JSON Schema, and checks arguments
+// against it: their names and their types. The supervisor checks calls with it before a function runs.
+// session.FunctionOf makes the schema of a Go function with it, and stores arguments in its struct.
+//
+// It starts no goroutines.
 package argschema
 
 import (
