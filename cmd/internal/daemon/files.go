@@ -56,7 +56,7 @@ func (d *Daemon) handlePutFile(ctx context.Context, r *rpcserver.Request, p prot
 func (d *Daemon) handleRemoveFile(ctx context.Context, r *rpcserver.Request, p protocol.RemoveFileParams) (emptyResult, error) {
 	d.noteUse()
 	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
-	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, []byte(p.Path), !isAtomic}, func(ctx context.Context) (emptyResult, error) {
+	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, []byte(p.Path)}, func(ctx context.Context) (emptyResult, error) {
 		e, err := d.useSession(p.Session)
 		if err == nil {
 			err = d.checkWriteAccess(e, c)

@@ -141,7 +141,7 @@ func (d *Daemon) handleCreate(ctx context.Context, r *rpcserver.Request, p proto
 	if err != nil {
 		return session.Info{}, err
 	}
-	created, err := runOnce(ctx, d, r, retryableCall{p.Request, p.Name, params, !isAtomic}, func(opening context.Context) (turnHandle, error) {
+	created, err := runOnce(ctx, d, r, retryableCall{p.Request, p.Name, params}, func(opening context.Context) (turnHandle, error) {
 		e, err := d.createSession(opening, ctx, r, p)
 		if err != nil {
 			return turnHandle{}, err
@@ -183,7 +183,7 @@ func (d *Daemon) handleGet(_ context.Context, _ *rpcserver.Request, p protocol.N
 func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p protocol.EndParams) (session.Info, error) {
 	d.noteUse()
 	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
-	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil, !isAtomic}, func(ctx context.Context) (session.Info, error) {
+	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (session.Info, error) {
 		e, err := d.useSession(p.Session)
 		if err == nil {
 			err = d.checkWriteAccess(e, c)
@@ -202,7 +202,7 @@ func (d *Daemon) handleReset(ctx context.Context, r *rpcserver.Request, p protoc
 func (d *Daemon) handleClose(ctx context.Context, r *rpcserver.Request, p protocol.EndParams) (emptyResult, error) {
 	d.noteUse()
 	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
-	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil, !isAtomic}, func(ctx context.Context) (emptyResult, error) {
+	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, nil}, func(ctx context.Context) (emptyResult, error) {
 		e, err := d.findSession(p.Session)
 		if err == nil {
 			err = d.checkWriteAccess(e, c)
@@ -241,7 +241,7 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p protoc
 			return session.Reply{}, err
 		}
 	}
-	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Queue, p.Input)), isAtomic}
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Queue, p.Input))}
 	started, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) { return d.startTurn(ctx, c, p) })
 	defer forget()
 	if err != nil {
@@ -305,7 +305,7 @@ func (d *Daemon) handleInput(ctx context.Context, r *rpcserver.Request, p protoc
 			o.After = e.session.Log().LastSeq()
 		}
 	}
-	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.InputRequest, p.EOF, p.Input)), isAtomic}
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.InputRequest, p.EOF, p.Input))}
 	started, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) {
 		e, err := d.awaitSession(ctx, p.Session)
 		if err == nil {
@@ -440,7 +440,7 @@ func (d *Daemon) handleInterrupt(ctx context.Context, r *rpcserver.Request, p pr
 	if err := checkAuthor(p.Author); err != nil {
 		return protocol.InterruptReply{}, err
 	}
-	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Turn)), !isAtomic}
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Turn))}
 	return runOnce(ctx, d, r, t, func(ctx context.Context) (protocol.InterruptReply, error) {
 		e, err := d.findSession(p.Session)
 		if err != nil {

@@ -66,31 +66,6 @@ func TestStart_Queue(t *testing.T) {
 		}
 	}
 
-	t.Run("a request that was cancelled in the queue can be repeated", func(t *testing.T) {
-		t.Parallel()
-		r, c, endTurn := startBusy(t)
-		p := protocol.StartParams{Session: "main", Input: "print on", Request: "r", Queue: true, WaitMS: processTimeout.Milliseconds()}
-		caller := r.connectAs(1)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancelled := make(chan error, 1)
-		go func() {
-			_, err := caller.StartTurn(ctx, p)
-			cancelled <- err
-		}()
-		waitQueued(r, c, 1)
-		cancel()
-		if err := <-cancelled; err == nil {
-			t.Fatal("the call was not cancelled")
-		}
-		waitQueued(r, c, 0)
-		endTurn()
-		for range 2 { // the second one repeats a call that is over
-			if reply, err := caller.StartTurn(t.Context(), p); err != nil || reply.Text() != "on\n" || reply.Turn != 3 {
-				t.Errorf("got turn %d, %q, %v", reply.Turn, reply.Text(), err)
-			}
-		}
-	})
-
 	t.Run("keeps the order of two clients", func(t *testing.T) {
 		t.Parallel()
 		r, c, endTurn := startBusy(t)

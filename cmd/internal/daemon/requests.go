@@ -33,10 +33,9 @@ type namedRequest struct {
 	calls       int               // guarded by Daemon.mu; calls without an answer yet
 	absence     *absence          // guarded by Daemon.mu; set while an input waits in a queue
 	cancel      context.CancelCauseFunc
-	done        chan struct{} // closed when the fields below are set
+	done        chan struct{} // closed when effect and err are set
 	effect      any
 	err         error
-	withdrawn   bool // its client cancelled it before it had an effect
 }
 
 // A retryableCall is a call that must have its effect only once, even if the client repeats it.
@@ -44,16 +43,11 @@ type retryableCall struct {
 	requestID string // the name of the request; "" is never remembered
 	session   string
 	params    []byte // distinguish it from other calls of the same method
-	atomic    bool
 }
-
-// isAtomic marks a retryableCall whose error means that it had no effect.
-const isAtomic = true
 
 // runOnce carries out a call, or returns the effect of an earlier call with the same name. It waits
 // for one that is under way. A call with a name continues after its connection ends, because its
-// client may repeat it. When its client cancels it, its context ends. An atomic call that was cancelled
-// before its effect is not remembered: a client that repeats it wants it after all.
+// client may repeat it. When its client cancels it, its context ends.
 func runOnce[R any](ctx context.Context, d *Daemon, r *rpcserver.Request, t retryableCall, do func(context.Context) (R, error)) (R, error) {
 	effect, forget, err := startOnce(ctx, d, r, t, do)
 	forget()
@@ -68,51 +62,31 @@ func startOnce[R any](ctx context.Context, d *Daemon, r *rpcserver.Request, t re
 		effect, err = do(ctx)
 		return effect, forget, err
 	}
-	for {
-		q, runCtx, err := d.findRequest(r, t)
-		if err != nil {
-			return effect, forget, err
-		}
-		forget = func() { d.finishCall(q) }
-		if runCtx != nil {
-			d.wg.Go(func() {
-				defer close(q.done)
-				defer q.cancel(nil)
-				q.effect, q.err = runRecovered(d, r.Method, func() (any, error) { return do(runCtx) })
-				if t.atomic && q.err != nil && errors.Is(context.Cause(runCtx), rpcserver.ErrCancelled) {
-					q.withdrawn = true
-					d.forgetRequest(q)
-				}
-			})
-		}
-		select {
-		case <-q.done:
-		case <-ctx.Done():
-			if !errors.Is(context.Cause(ctx), rpcserver.ErrCancelled) {
-				return effect, forget, ctx.Err()
-			}
-			q.cancel(rpcserver.ErrCancelled)
-			<-q.done // the call has ended with its context; the caller interrupts the turn that it started
-		}
-		switch {
-		case q.err == nil:
-			return q.effect.(R), forget, nil
-		case !q.withdrawn || ctx.Err() != nil:
-			return effect, forget, q.err
-		}
-		forget() // this call came after the one that was cancelled
+	q, runCtx, err := d.findRequest(r, t)
+	if err != nil {
+		return effect, forget, err
 	}
-}
-
-// forgetRequest forgets a request without an effect. Its name can be used again.
-func (d *Daemon) forgetRequest(q *namedRequest) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	log := &q.client.requests
-	delete(log.byName, q.name)
-	if i := slices.Index(log.order, q); i >= 0 {
-		log.order = slices.Delete(log.order, i, i+1)
+	forget = func() { d.finishCall(q) }
+	if runCtx != nil {
+		d.wg.Go(func() {
+			defer close(q.done)
+			defer q.cancel(nil)
+			q.effect, q.err = runRecovered(d, r.Method, func() (any, error) { return do(runCtx) })
+		})
 	}
+	select {
+	case <-q.done:
+	case <-ctx.Done():
+		if !errors.Is(context.Cause(ctx), rpcserver.ErrCancelled) {
+			return effect, forget, ctx.Err()
+		}
+		q.cancel(rpcserver.ErrCancelled)
+		<-q.done // the call has ended with its context; the caller interrupts the turn that it started
+	}
+	if q.err != nil {
+		return effect, forget, q.err
+	}
+	return q.effect.(R), forget, nil
 }
 
 // runRecovered calls do. A panic becomes an error, as in any other handler. The text of an error is

@@ -24,7 +24,7 @@ func (d *Daemon) handleType(ctx context.Context, r *rpcserver.Request, p protoco
 	d.noteUse()
 	d.setAuthor(r.Conn, p.Author)
 	c := d.clientOf(r.Conn) // before runOnce, because the client may have another connection by then
-	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, typeFingerprint(p), !isAtomic}, func(ctx context.Context) (protocol.TypeReply, error) {
+	return runOnce(ctx, d, r, retryableCall{p.Request, p.Session, typeFingerprint(p)}, func(ctx context.Context) (protocol.TypeReply, error) {
 		e, err := d.useSession(p.Session)
 		if err == nil {
 			err = d.checkAnswerAccess(ctx, e, c)
