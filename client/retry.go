@@ -125,7 +125,7 @@ func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) err
 		}
 		if s.conn.remote {
 			var stop context.CancelFunc
-			ctx, stop = c.WithLateDeadline(ctx, max(left, 0))
+			ctx, stop = c.WithLateDeadline(ctx, max(left, 0), continuesAfterCancel(params))
 			defer stop()
 		}
 	}
@@ -135,6 +135,17 @@ func (s *retryState) callOnce(ctx context.Context, c *conn.Conn, result any) err
 			Message: fmt.Sprintf("%s has not responded since %s", displayName(s.conn.dialer), c.LastActivity().Format(time.TimeOnly))}
 	}
 	return err
+}
+
+// continuesAfterCancel reports whether the turn of a call goes on if the call is cancelled.
+func continuesAfterCancel(params any) bool {
+	switch p := params.(type) {
+	case protocol.StartParams:
+		return p.Continues
+	case protocol.InputParams:
+		return p.Continues
+	}
+	return false
 }
 
 // checkSameDaemon returns an error if a connection leads to a different run of the daemon than

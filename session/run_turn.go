@@ -13,6 +13,9 @@ const (
 	// and no subscription.
 	firstWait = 50 * time.Millisecond
 
+	// longCode is the size, in bytes, from which code may take longer than firstWait to be sent.
+	longCode = 64 << 10
+
 	// startSettleTimeout is how long a start over a connection may continue after the end of its
 	// context. If such a call were cancelled at once, nobody would know whether its turn had started.
 	startSettleTimeout = time.Second
@@ -87,7 +90,7 @@ func (r *codeRun) start(ctx context.Context, code string) (Reply, error) {
 	if r.options.Timeout > 0 {
 		wait.Timeout = min(wait.Timeout, r.options.Timeout)
 	}
-	if r.options.areLive() {
+	if r.options.areLive() || len(code) > longCode {
 		wait = WaitOptions{Poll: true}
 	}
 	reply, err := pending.Wait(starting, &wait)

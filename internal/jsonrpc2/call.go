@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
+// ErrAbandoned is a cause of the end of a context for a call whose answer nobody needs, but whose
+// effect somebody does. The other side gets no cancel then.
+var ErrAbandoned = errors.New("jsonrpc2: the call is abandoned")
+
 // Call calls a method of the other side. The error is an *Error from the answer, an *EndedError, or
-// the error of ctx. When ctx ends, the other side gets a cancel.
+// the error of ctx. When ctx ends, the other side gets a cancel, except for the cause ErrAbandoned.
 func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -45,6 +49,10 @@ func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingRequest) (json.RawMess
 		}
 		return a.result, a.err
 	}
+	if errors.Is(context.Cause(ctx), ErrAbandoned) {
+		c.forgetCall(id)
+		return nil, ctx.Err()
+	}
 	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
 	timeout := time.NewTimer(c.options.CancelTimeout)
 	defer timeout.Stop()
@@ -55,12 +63,17 @@ func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingRequest) (json.RawMess
 			return a.result, nil
 		}
 	case <-timeout.C:
-		c.mu.Lock()
-		delete(c.calls, id)
-		c.updateWantedLocked()
-		c.mu.Unlock()
+		c.forgetCall(id)
 	}
 	return nil, ctx.Err()
+}
+
+// forgetCall drops the answer to a call.
+func (c *Conn) forgetCall(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, id)
+	c.updateWantedLocked()
 }
 
 // StartCall sends a call without waiting. The caller gets the answer from AwaitAnswer.

@@ -230,8 +230,13 @@ func connectionEndedError(why error) error {
 var ErrLateAnswer = errors.New("the answer is late")
 
 // WithLateDeadline ends ctx when the answer to a call that waits for this long is late. While
-// data arrives, it may be part of a long answer.
-func (c *Conn) WithLateDeadline(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+// data arrives, it may be part of a long answer. If continues is set, the call is not cancelled:
+// it will be repeated, and must find its effect.
+func (c *Conn) WithLateDeadline(ctx context.Context, wait time.Duration, continues bool) (context.Context, context.CancelFunc) {
+	cause := ErrLateAnswer
+	if continues {
+		cause = fmt.Errorf("%w: %w", ErrLateAnswer, jsonrpc2.ErrAbandoned)
+	}
 	ctx, end := context.WithCancelCause(ctx)
 	var look func()
 	look = func() {
@@ -240,7 +245,7 @@ func (c *Conn) WithLateDeadline(ctx context.Context, wait time.Duration) (contex
 		case rest > 0:
 			time.AfterFunc(rest, look)
 		default:
-			end(ErrLateAnswer)
+			end(cause)
 		}
 	}
 	first := time.AfterFunc(wait+lateAnswerGrace, look)
