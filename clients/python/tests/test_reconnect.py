@@ -216,16 +216,25 @@ class UsersDaemonTest(unittest.TestCase):
     @with_daemon
     async def test_queued_code_runs_in_the_order_of_the_calls(self, client, daemon):
         first = await client.create("main", language="python")
-        await first.run("import time; order = []")
+        gate = daemon.socket + "-gate"
+        await first.run("import os, time; order = []")
         others = [await connect_when_ready(daemon) for _ in range(4)]
-        running = asyncio.ensure_future(first.run("time.sleep(1)"))
+        running = asyncio.ensure_future(first.run("while not os.path.exists(%r): time.sleep(0.01)" % gate))
         while (await first.info())["state"] != "running":
             await asyncio.sleep(0.01)
+
+        async def queued(n):
+            while (await first.info()).get("queued_inputs", 0) != n:
+                await asyncio.sleep(0.01)
+
         runs = []
         for number, other in enumerate(others):
-            runs.append(asyncio.ensure_future(other.session("main").run("order.append(%d)" % number, queue=True, timeout=0.5)))
-            await asyncio.sleep(0.05)
+            runs.append(asyncio.ensure_future(other.session("main").run("order.append(%d)" % number, queue=True, timeout=1)))
+            await queued(number + 1)
         runs[2].cancel()  # it leaves the queue
+        await queued(3)
+        await asyncio.sleep(1.1)  # the time in the queue does not count
+        open(gate, "w").close()
         await asyncio.wait(runs)
         self.assertTrue(runs[2].cancelled())
         self.assertEqual([run.result().outcome for run in runs if run is not runs[2]], ["ok"] * 3)

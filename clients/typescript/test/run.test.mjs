@@ -1,6 +1,6 @@
 // Tests of run(), in sessions with a private supervisor.
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -251,19 +251,26 @@ clientTest("another client's turn is refused, and its output is in no result", a
 
 clientTest("with queue a run waits for other clients, in the order of arrival", async (client, server) => {
   const session = await client.create({ language: "python" });
-  await session.run("import time; order = []");
-  const first = session.run("time.sleep(0.5)");
+  const gate = join(tmpdir(), `gate-${process.pid}-${session.name}`);
+  await session.run("import os, time; order = []");
+  const first = session.run(`while not os.path.exists(${JSON.stringify(gate)}): time.sleep(0.01)`);
   await until(async () => (await session.info()).state === "running");
+  const queued = (n) => until(async () => (await session.info()).queued_inputs === n);
   const stop = new AbortController();
   const aborted = client.session(session.name).run("order.append('never')", { queue: true, signal: stop.signal });
+  await queued(1);
   const waiting = [];
   for (let n = 0; n < 5; n++) {
-    waiting.push(client.session(session.name).run(`order.append(${n})`, { queue: true, timeoutMs: 50 }));
-    await until(async () => (await session.info()).queued_inputs >= n + 1); // the aborted one may come late
+    waiting.push(client.session(session.name).run(`order.append(${n})`, { queue: true, timeoutMs: 1000 }));
+    await queued(n + 2);
   }
   stop.abort(new Error("mine"));
   await assert.rejects(aborted, { message: "mine" });
+  await queued(5);
+  await pause(1100); // the time in the queue does not count
+  writeFileSync(gate, "");
   assert.ok((await Promise.all([first, ...waiting])).every((r) => r.ok));
+  rmSync(gate);
   assert.deepEqual((await session.run("order")).json(), [0, 1, 2, 3, 4]);
 });
 
