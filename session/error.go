@@ -15,6 +15,7 @@ const (
 	KindStale       Kind = "stale"          // that input request or turn is over; nothing was consumed
 	KindClosed      Kind = "no_session"     // the session was closed, or no session has that name
 	KindExists      Kind = "exists"         // a session has that name already
+	KindDiffers     Kind = "differs"        // a session has that name, but not the language, sandbox or limits that are asked for
 	KindLimit       Kind = "limit"          // too many sessions
 	KindTooLarge    Kind = "too_large"      // an input or an answer; nothing was sent
 	KindSpec        Kind = "invalid_spec"   // the worker description is invalid: a retry fails, too

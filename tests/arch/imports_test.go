@@ -85,7 +85,7 @@ var mayImport = map[string]string{
 	"client":                           "timeline session client/internal/backoff client/internal/conn client/remote internal/peer internal/namedpipe internal/jsonrpc2 internal/daemonlock client/protocol",
 	"cmd/internal/metrics":             "session timeline",
 	"cmd/internal/scriptblock":         "internal/text workers/python",
-	"cmd/internal/daemon":              "session supervisor timeline workers cmd/internal/metrics cmd/internal/rpcserver internal/peer internal/namedpipe internal/jsonrpc2 internal/daemonlock internal/paths internal/text client/protocol",
+	"cmd/internal/daemon":              "sandbox session supervisor timeline workers cmd/internal/metrics cmd/internal/rpcserver internal/peer internal/namedpipe internal/jsonrpc2 internal/daemonlock internal/paths internal/text client/protocol",
 	"cmd/internal/rpcserver":           "internal/jsonrpc2 internal/text",
 	"cmd/internal/lineedit":            "cmd/internal/lineedit/keys",
 	"cmd/internal/lineedit/keys":       "",

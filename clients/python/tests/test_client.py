@@ -80,6 +80,18 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((await (await client.open("main")).info())["turn"], 2)
 
     @with_daemon
+    async def test_an_existing_session_must_be_as_asked_for(self, client, daemon):
+        await client.create("main", language="python", limits={"turn_ms": 60000})
+        self.assertEqual((await client.open("main")).language, "python")
+        self.assertEqual((await client.open("main", language="python", limits={"turn_ms": 60000})).name, "main")
+        for other in ({"language": "r"}, {"sandbox": "read-only"}, {"limits": {"turn_ms": 1000}}):
+            with self.assertRaises(TurnstoneError) as differs:
+                await client.open("main", **other)
+            self.assertEqual(differs.exception.kind, "differs", other)
+        with self.assertRaisesRegex(TurnstoneError, "need a sandbox"):
+            await client.open("new", network="none")
+
+    @with_daemon
     async def test_code_that_asks_gets_its_answer(self, client, daemon):
         session = await client.create()
         reply = await session.wait(await session.start("print('hi ' + input('Who? '))"))

@@ -286,13 +286,16 @@ class Client:
         return AsyncSession._of(self, made["name"], after=0, closes=not name, language=made["language"])
 
     async def open(self, name: str, **params: Any) -> "AsyncSession":
-        """Return the session with this name, and create it if it does not exist."""
+        """Return the session with this name, and create it if it does not exist.
+
+        If it exists with another language, sandbox or limits than the params ask for, the error is of the kind "differs".
+        """
         try:
             return await self.create(name, **params)
         except TurnstoneError as error:
             if error.kind != "exists":
                 raise
-            return self.session(name)
+        return AsyncSession._of(self, name, language=(await self.call("session/get", {"session": name}))["language"])
 
     def session(self, name: str) -> "AsyncSession":
         """Return the session with this name. It does no I/O."""

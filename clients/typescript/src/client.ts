@@ -208,14 +208,18 @@ export class Client {
     return new Session(this, name, { after: 0, closes: !params.name, language, connection: this.connection });
   }
 
-  /** Returns the session with this name, and creates it if it does not exist. */
+  /**
+   * Returns the session with this name, and creates it if it does not exist. If it exists with another
+   * language, sandbox or limits than the params ask for, the error is of the kind "differs".
+   */
   async open(name: string, params: Omit<Methods["session/create"]["params"], "name"> = {}, options: CallOptions = {}): Promise<Session> {
     try {
       return await this.create({ ...params, name }, options);
     } catch (error) {
-      if (hasKind(error, "exists")) return this.session(name);
-      throw error;
+      if (!hasKind(error, "exists")) throw error;
     }
+    const { language } = await this.call("session/get", { session: name }, options);
+    return new Session(this, name, { language, connection: this.connection });
   }
 
   /** Returns the session with this name. It does no I/O. */

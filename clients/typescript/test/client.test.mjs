@@ -20,6 +20,16 @@ clientTest("a session keeps its variables", async (client) => {
   assert.equal((await (await client.open("main")).info()).turn, 2);
 });
 
+clientTest("an existing session must be as asked for", async (client) => {
+  await client.create({ name: "main", language: "python", limits: { turn_ms: 60_000 } });
+  assert.equal((await client.open("main")).language, "python");
+  await client.open("main", { language: "python", limits: { turn_ms: 60_000 } });
+  for (const other of [{ language: "r" }, { sandbox: "read-only" }, { limits: { turn_ms: 1000 } }]) {
+    await assert.rejects(client.open("main", other), { kind: "differs" });
+  }
+  await assert.rejects(client.open("new", { network: "none" }), /need a sandbox/);
+});
+
 clientTest("code that asks gets its answer", async (client) => {
   const session = await client.create();
   let reply = await runTurn(session, "print('hi ' + input('Who? '))");

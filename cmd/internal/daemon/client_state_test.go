@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
+	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -502,4 +504,42 @@ func TestStart(t *testing.T) {
 			t.Errorf("it had read up to %d, want %d", m.Seq, first.Next)
 		}
 	})
+}
+
+func TestCreate_ExistingName(t *testing.T) {
+	t.Parallel()
+	r := startDaemon(t, func(o *daemon.Options) {
+		plain := o.FindSpec
+		o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
+			s, err := plain(p)
+			s.Limits.Turn = time.Duration(p.Limits.TurnMS) * time.Millisecond
+			if p.Sandbox != "" {
+				s.Sandbox = &sandbox.Policy{Level: sandbox.Level(p.Sandbox), Network: sandbox.NetworkNone}
+			}
+			return s, err
+		}
+	})
+	c := r.dial()
+	r.newSession(c)
+	now, err := c.GetSession(t.Context(), "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		params protocol.CreateParams
+		kind   session.Kind
+		text   string
+	}{
+		{protocol.CreateParams{}, session.KindExists, "already open"},
+		{protocol.CreateParams{Language: now.Language, Sandbox: "full", Dir: t.TempDir()}, session.KindExists, "already open"},
+		{protocol.CreateParams{Sandbox: "read-only"}, session.KindDiffers, "open with the sandbox full, not read-only"},
+		{protocol.CreateParams{Limits: protocol.SessionLimits{TurnMS: 60_000}}, session.KindDiffers, "open with no limits, not turns of 1m"},
+		{protocol.CreateParams{Network: "none"}, session.KindInvalid, "need a sandbox"},
+		{protocol.CreateParams{Protected: []string{"/x"}}, session.KindInvalid, "need a sandbox"},
+	} {
+		test.params.Name = "main"
+		if _, err := c.CreateSession(t.Context(), test.params); session.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%+v: got %v", test.params, err)
+		}
+	}
 }
