@@ -156,6 +156,18 @@ assert math.isnan(turnstone.keep(math.nan))
                 result = await s.run(code)
                 self.assertIn(want, result.value, (code, result))
 
+    def test_a_KeyboardInterrupt_of_a_function_ends_the_call_alone(self):
+        def stops():
+            raise KeyboardInterrupt
+
+        async def stops_late():
+            raise KeyboardInterrupt
+
+        with Session(functions={"stops": stops, "stops_late": stops_late}) as s:
+            for name in ("stops", "stops_late"):
+                self.assertEqual(s.run("import turnstone; turnstone.%s()" % name, timeout=30).error.message, "KeyboardInterrupt")
+            self.assertEqual(s.run("6 * 7").value, "42")
+
     @asynchronous
     async def test_an_interrupt_cancels_a_coroutine_and_tells_a_thread(self):
         started, cancelled, told = asyncio.Event(), asyncio.Event(), threading.Event()

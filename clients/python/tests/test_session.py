@@ -59,6 +59,28 @@ class RunTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.session.close()
 
+    def test_an_incomplete_character_stays_in_its_text(self):
+        result = self.session.run("import os; os.write(1, b'x\\xc3')")
+        self.assertEqual((result.text, result.value), ("x\ufffd", "2"))
+
+    def test_a_coroutine_function_is_no_callback(self):
+        async def show(text):
+            pass
+
+        with self.assertRaisesRegex(TypeError, "coroutine"):
+            self.session.run("1", on_text=show)
+
+    def test_half_of_a_character_is_refused(self):
+        with self.assertRaises(TurnstoneError) as refused:
+            self.session.run("'\ud800'")
+        self.assertEqual(refused.exception.kind, "invalid_params")
+
+    def test_what_a_worker_says_that_does_not_start_is_in_the_result(self):
+        with Session(env={"PYTHONHOME": "/nope"}) as session:
+            error = session.run("1").error
+        self.assertIn("did not start", error.message)
+        self.assertIn("/nope", error.traceback)
+
     def test_a_value_is_not_text(self):
         result = self.session.run("import sys; print('out'); print('err', file=sys.stderr); 6 * 7")
         self.assertEqual((result.outcome, result.text, result.stderr, result.value, result.ok), ("ok", "out\nerr\n", "err\n", "42", True))

@@ -82,7 +82,10 @@ class Connection:
                 await asyncio.wait([answer], timeout=INTERRUPT_TIMEOUT)
 
     def _send(self, message: Dict[str, Any]) -> None:
-        line = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        try:
+            line = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        except UnicodeEncodeError as error:
+            raise TurnstoneError("invalid_params", "the params contain %r, which is half of a character" % error.object[error.start]) from error
         if self._writer.transport.is_closing():
             raise ConnectionResetError(self.lost or "it was closed")
         self._writer.write(line)

@@ -8,6 +8,7 @@ from .result import DISPLAY_OVERHEAD, CodeError, Display, Result
 from .text import Decoder
 
 MAX_NOTICES = 1000  # of one result
+MAX_START_TEXT = 16384  # characters of what a worker wrote that did not start
 
 
 def reason_of(event: Any) -> str:
@@ -33,6 +34,7 @@ class Folder:
         self._echo_open = False  # the last output was a part of the value
         self._marks_echoes = False  # the worker says where an echo begins
         self._shown: Dict[str, int] = {}  # index of each display with an id
+        self._start_text = ""  # what the worker wrote while it started
         self._gap = 0  # bytes of a gap whose turn is not known yet
         self._more_notices = 0
 
@@ -43,6 +45,8 @@ class Folder:
 
     def start(self, kind: str) -> None:
         """Note the type of an event of the turn."""
+        if kind:
+            self._start_text = ""
         if self.has_started or kind != "turn_started":  # otherwise the gap was before the turn
             self.result.left_out += self._gap
         self._gap, self.has_started = 0, True
@@ -52,12 +56,17 @@ class Folder:
         if event.get("turn") != self.result.turn and self.has_started:
             return
         kind, said = event["type"], ""
+        if kind == "text" and not self.has_started and event.get("turn", 0) == 0 and not event.get("between_turns"):
+            self._start_text += self._decoder.decode({**event, "kind": "start"})[: MAX_START_TEXT - len(self._start_text)]
         if kind == "gap":
             self._gap += event.get("bytes", 0)
         elif kind in ("notice", "limit"):
             said = event.get("message", "")
         elif kind == "access_denied":
-            said = "denied: %s" % " ".join(str(event[name]) for name in ("op", "path", "host", "call", "detail") if event.get(name))
+            what = " ".join(str(event[name]) for name in ("op", "path", "host", "call", "detail") if event.get(name))
+            said = ("not allowed: %s" if event.get("call") else "the sandbox refused: %s") % what
+            if event.get("hint"):
+                said += "; the user can allow it with: %s" % event["hint"]
         elif kind == "access_granted":
             said = "granted: %s" % " ".join("%s %s" % (name, event[name]) for name in ("read", "write", "host", "call") if event.get(name))
         elif kind == "worker_exited" and event.get("generation") != reported_end:
@@ -140,17 +149,23 @@ class Folder:
     def end(self, event: Any) -> List[Tuple[Any, str]]:
         """Add the end of the turn. Return text that was incomplete, each with a text event for it."""
         result = self.result
-        rests = [({"type": "text", "stream": stream}, rest) for stream, rest in self._decoder.finish().items()]
-        for piece, rest in rests:
+        rests = []
+        for (stream, kind), rest in self._decoder.finish().items():
+            if kind == "start":
+                continue
+            if kind:
+                (self._value if kind == "result" else self._traceback).append(rest)
+                continue
+            rests.append(({"type": "text", "stream": stream}, rest))
             self._text.append(self._cut(rest, "text"))
-            if piece["stream"] == "stderr":
+            if stream == "stderr":
                 self._stderr.append(self._cut(rest, "stderr", counts=False))
         result.outcome = event["outcome"]
         result.duration = event.get("elapsed_ms", 0) / 1000
         if result.outcome != "ok":
             ended = result.outcome == "ended"
             name = event.get("name") or ("WorkerEnded" if ended else "Interrupted" if result.outcome == "interrupted" else "Error")
-            result.error = CodeError(name, event.get("message", ""), "".join(self._traceback), ended)
+            result.error = CodeError(name, event.get("message", ""), "".join(self._traceback) or self._start_text, ended)
         return rests
 
     def finish(self, late: bool) -> Result:

@@ -247,8 +247,8 @@ class FunctionHost:
         except BaseException as error:  # a function that raises SystemExit ends the call, not the program
             _log.debug("the function %s has failed", call.function, exc_info=True)
             connection.answer(_failure(number, type(error).__name__, _text(error)))
-            if isinstance(error, KeyboardInterrupt):
-                raise
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # the user ends the program; in the thread of a Session it would end only the connection
 
     async def _run(self, connection: "Connection", params: Dict[str, Any], call: Call) -> Any:
         function = self._find(call)

@@ -45,6 +45,10 @@ class Display:
     is_value: bool = False  # it shows the value of the code
     left_out: Dict[str, int] = field(default_factory=dict)  # bytes of each type that is not in data
 
+    def __repr__(self) -> str:
+        types = ", ".join("%s: %d" % item for item in self.sizes.items())
+        return "<Display %r of %s>" % (self.title, types) if self.title else "<Display of %s>" % types
+
     @property
     def sizes(self) -> Dict[str, int]:
         """The size of the data by type, in bytes or characters."""

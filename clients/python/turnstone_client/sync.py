@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import queue
 import threading
@@ -285,6 +286,8 @@ def _next(todo: "queue.SimpleQueue[Any]") -> Any:
 
 def _forward(function: Callable[[Any], Any], calls: "queue.SimpleQueue[Any]") -> Callable[[Any], Awaitable[Any]]:
     """Return a coroutine function that has the calling thread call a function of the caller."""
+    if inspect.iscoroutinefunction(function):
+        raise TypeError("%r is a coroutine function: use AsyncSession, or a plain function" % function)
 
     async def forwarded(argument: Any) -> Any:
         answer = asyncio.get_running_loop().create_future()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import base64
 import codecs
-from typing import Any, Dict, Iterable, Optional
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 from .errors import TurnstoneError
 
 
 class Decoder:
-    """Decodes the text events of both streams. A character may be written in two parts, which are two events."""
+    """Decodes text events. A character may be written in two parts, which are two events of one stream and kind."""
 
     def __init__(self) -> None:
-        self._streams: Dict[str, codecs.IncrementalDecoder] = {}
+        self._streams: Dict[Tuple[str, str], codecs.IncrementalDecoder] = {}
 
     def decode(self, event: Any) -> str:
-        stream = event.get("stream", "stdout")
+        stream = event.get("stream", "stdout"), event.get("kind", "")
         decoder = self._streams.get(stream)
         if decoder is None:
             if "text" in event:
@@ -24,8 +24,8 @@ class Decoder:
             decoder = self._streams[stream] = codecs.getincrementaldecoder("utf-8")("replace")
         return decoder.decode(event["text"].encode() if "text" in event else base64.b64decode(event.get("data", "")))
 
-    def finish(self) -> Dict[str, str]:
-        """Return the replacement of a character that is not complete at the end, by stream."""
+    def finish(self) -> Dict[Tuple[str, str], str]:
+        """Return the replacement of a character that is not complete at the end, by stream and kind."""
         rests = {stream: decoder.decode(b"", True) for stream, decoder in self._streams.items()}
         return {stream: rest for stream, rest in rests.items() if rest}
 

@@ -14,6 +14,7 @@ import hashlib
 import os
 import secrets
 import stat
+import urllib.parse
 from typing import Any, BinaryIO, Callable, Dict, List, Optional, Union
 
 from . import wire
@@ -26,6 +27,13 @@ Path = Union[str, "os.PathLike[str]"]
 Progress = Callable[[int], None]
 Source = Union[Path, bytes, BinaryIO]
 Target = Union[None, Path, BinaryIO]
+
+
+def _sendable(path: str) -> str:
+    """Return a path as the daemon takes it. Bytes of a name that are not UTF-8 are those of os.fsdecode()."""
+    if any("\udc80" <= c <= "\udcff" for c in path):
+        return "bytes:" + urllib.parse.quote_from_bytes(path.encode("utf-8", "surrogateescape"))
+    return path
 
 
 async def put(session: Any, path: Source, to: Optional[str] = None, overwrite: bool = False, *, parents: bool = False, on_progress: Optional[Progress] = None) -> None:
@@ -47,7 +55,7 @@ async def put(session: Any, path: Source, to: Optional[str] = None, overwrite: b
             to = to or os.path.basename(os.path.abspath(os.fspath(path)))  # type: ignore[arg-type]
         if not to:
             raise ValueError("name the file in the session with to=")
-        first: Dict[str, Any] = {"path": to, "transfer": secrets.token_hex(16)}
+        first: Dict[str, Any] = {"path": _sendable(to), "transfer": secrets.token_hex(16)}
         options = {"overwrite": overwrite, "executable": executable, "parents": parents}
         try:
             await _send_pieces(session, source, {**first, **{name: True for name, value in options.items() if value}}, on_progress)
@@ -133,7 +141,7 @@ async def _receive(session: Any, name: str, write: Callable[[bytes], Any], on_pr
     first: Dict[str, Any] = {}
     offset = 0
     while True:
-        part = await session._call("file/get", {"path": name, "offset": offset})
+        part = await session._call("file/get", {"path": _sendable(name), "offset": offset})
         first = first or {**part, "data": ""}
         data = base64.b64decode(part["data"])[: first["bytes"] - offset]
         if part.get("id") != first.get("id") or offset < first["bytes"] and not data:
@@ -156,9 +164,9 @@ async def list_files(session: Any, path: str = "") -> "wire.FileList":
     The path of each file can be used in the other calls. If "more" is true, the directory has more than
     the 10 000 listed names.
     """
-    return await session._call("file/list", {"path": path} if path else {})
+    return await session._call("file/list", {"path": _sendable(path)} if path else {})
 
 
 async def remove_file(session: Any, path: str) -> None:
     """Remove a file or a link, but no directory."""
-    await session._call("file/remove", {"path": path})
+    await session._call("file/remove", {"path": _sendable(path)})

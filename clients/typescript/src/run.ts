@@ -14,6 +14,7 @@ const defaultMaxBytes = 32 << 20; // of text, and again of displays
 const defaultGrace = 5_000; // from an interrupt to the next one, and to giving up
 const maxEndsOfFile = 1000; // answered in one turn: code that reads on after each of them never ends
 const maxNotices = 100; // of one result
+const maxStartText = 16384; // characters of what a worker wrote that did not start
 
 /** A function of the caller may be asynchronous. Then run() waits for it, unless the code is to end. */
 type Awaitable<T> = T | Promise<T>;
@@ -95,6 +96,10 @@ export class Run {
   async finish(): Promise<Result> {
     const { signal } = this.options;
     checked(this.code);
+    for (const name of ["timeoutMs", "graceMs", "maxBytes"] as const) {
+      const value = this.options[name];
+      if (value !== undefined && !(value >= 0)) throw new RangeError(`${name} is ${value}: use 0 or more`);
+    }
     signal?.throwIfAborted();
     this.state = "active";
     const end = (): void => this.end();
@@ -185,6 +190,7 @@ export class Run {
       else if (isMine) this.countGap(event);
       if (isMine && (await this.take(event))) return builder.fill(result);
       if ((!isMine || event.type === "gap") && (await this.isOverWithoutEnd(event, follower))) return builder.fill(result);
+      if (event.type === "text" && event.turn === 0 && !event.between_turns && !this.hasStarted) builder.addStartText(event);
       if (isMine || event.between_turns || event.turn === 0) builder.note(event, session.reportedEnd);
     }
   }
@@ -237,7 +243,11 @@ export class Run {
         this.openRequest = 0;
         break;
       case "turn_ended":
-        for (const [stream, rest] of builder.decoder.finish()) await this.output(rest, stream === "stderr");
+        for (const { stream, kind, rest } of builder.decoder.finish()) {
+          if (kind === "result") builder.endValue(rest);
+          else if (kind === "traceback") builder.traceback.push(rest);
+          else if (kind === "") await this.output(rest, stream === "stderr");
+        }
         this.takeEnd(event);
         return true;
     }
@@ -253,7 +263,7 @@ export class Run {
     if (ended && event.generation) this.session.reportedEnd = event.generation;
     if (event.outcome !== "ok") {
       const name = event.name || (ended ? "WorkerEnded" : event.outcome === "interrupted" ? "Interrupted" : "Error");
-      result.error = new CodeError(name, event.message ?? "", this.builder.traceback.join(""), ended);
+      result.error = new CodeError(name, event.message ?? "", this.builder.traceback.join("") || (this.hasStarted ? "" : this.builder.startText), ended);
     }
     result.timedOut = this.isLate && (this.wasInterrupted || event.outcome === "interrupted" || ended);
   }
@@ -316,6 +326,7 @@ export class Run {
 class ResultBuilder {
   readonly decoder = new EventDecoder();
   readonly traceback: string[] = [];
+  startText = ""; // what the worker wrote while it started
   leftOut = 0;
   private leftOutDisplays = 0;
   private text: string[] = [];
@@ -361,6 +372,16 @@ class ResultBuilder {
     }
     if (this.value.length === 0) this.valueAt = this.text.length;
     this.value.push(this.cut(text));
+  }
+
+  addStartText(event: TextEvent): void {
+    const text = this.decoder.decode({ ...event, kind: "start" } as unknown as TextEvent);
+    this.startText += text.slice(0, maxStartText - this.startText.length);
+  }
+
+  /** Adds what replaces an incomplete character at the end of the value. */
+  endValue(rest: string): void {
+    this.value.push(this.cut(rest));
   }
 
   /** Reads a display with all its data. Then keep() adds it to the result. */

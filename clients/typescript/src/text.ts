@@ -2,12 +2,12 @@ import { StringDecoder } from "node:string_decoder";
 import { TurnstoneError } from "./error.ts";
 import type { Event, GapEvent, OmittedEvent, TextEvent } from "./wire.ts";
 
-/** Decodes the text events of both streams. A character may be written in two parts, which are two events. */
+/** Decodes text events. A character may be written in two parts, which are two events of one stream and kind. */
 export class EventDecoder {
   private decoders = new Map<string, StringDecoder>();
 
   decode(event: TextEvent): string {
-    const stream = event.stream ?? "stdout";
+    const stream = `${event.stream ?? "stdout"} ${event.kind ?? ""}`;
     let decoder = this.decoders.get(stream);
     if (!decoder) {
       if (event.text !== undefined) return event.text; // no character is open
@@ -16,9 +16,9 @@ export class EventDecoder {
     return decoder.write(event.text === undefined ? Buffer.from(event.data ?? "", "base64") : Buffer.from(event.text));
   }
 
-  /** Returns what replaces a character that is not complete at the end, by stream. */
-  finish(): [stream: string, rest: string][] {
-    return [...this.decoders].map(([stream, decoder]) => [stream, decoder.end()] as [string, string]).filter(([, rest]) => rest !== "");
+  /** Returns what replaces a character that is not complete at the end, by stream and kind. */
+  finish(): { stream: string; kind: string; rest: string }[] {
+    return [...this.decoders].map(([key, decoder]) => ({ stream: key.split(" ")[0]!, kind: key.split(" ")[1]!, rest: decoder.end() })).filter(({ rest }) => rest !== "");
   }
 }
 
@@ -37,7 +37,7 @@ export function text(events: Iterable<Event>, options: { missing?: string } = {}
       all += options.missing;
     }
   }
-  for (const [, rest] of decoder.finish()) all += rest;
+  for (const { rest } of decoder.finish()) all += rest;
   return all;
 }
 

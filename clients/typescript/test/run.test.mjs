@@ -249,6 +249,21 @@ clientTest("another client's turn is refused, and its output is in no result", a
   assert.equal((await session.run("print('mine')")).text, "mine\n");
 });
 
+sessionTest("an incomplete character stays in its text", async (session) => {
+  const r = await session.run("import os; os.write(1, b'x\\xc3')");
+  assert.deepEqual([r.text, r.value], ["x\ufffd", "2"]);
+  await assert.rejects(session.run("1", { timeoutMs: -1 }), RangeError);
+});
+
+test("what a worker says that does not start is in the result", { timeout: 60_000 }, async () => {
+  const session = await Session.open({ env: { PYTHONHOME: "/nope" } });
+  try {
+    assert.match((await session.run("1")).error.traceback, /nope/);
+  } finally {
+    await session.close();
+  }
+});
+
 clientTest("with queue a run waits for other clients, in the order of arrival", async (client, server) => {
   const session = await client.create({ language: "python" });
   const gate = join(tmpdir(), `gate-${process.pid}-${session.name}`);
