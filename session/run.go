@@ -28,8 +28,8 @@ type RunOptions struct {
 	// not the start of a worker or a wait in the queue, which only ctx bounds. 0 means no limit.
 	Timeout time.Duration
 
-	// Grace is how long the code may take to end after an interrupt. A second interrupt follows
-	// then, which the code cannot catch. After another Grace, Run returns an error of
+	// Grace is how long the code may take to end after an interrupt. A stronger one follows then:
+	// Python raises an exception that only code for every exception catches. After another Grace, Run returns an error of
 	// KindStillRunning. 0 means DefaultGrace; less than a second has the effect of a second.
 	Grace time.Duration
 

@@ -14,6 +14,9 @@ const (
 	// maxRunNotices bounds Result.Notices.
 	maxRunNotices = 1000
 
+	// maxStartText bounds what a Result has of the text of a worker that did not start, in bytes.
+	maxStartText = 16 << 10
+
 	// displayCost counts toward the bound of the displays in addition to their data, in bytes. It
 	// is what an empty display needs in memory.
 	displayCost = 512
@@ -27,12 +30,13 @@ type resultCollector struct {
 	stderr     boundedText
 	value      boundedText // the last echo
 	traceback  boundedText
-	valueAt    int    // the length of text when the last echo began
-	echoOpen   bool   // the last text was a part of that echo
-	marked     bool   // the worker marks the beginning of each echo
-	started    bool   // the turn has started
-	awaitsExit bool   // the worker has ended; the next event says more about that
-	exitReason string // why the last worker before the turn ended
+	startText  boundedText // what the worker wrote while it started
+	valueAt    int         // the length of text when the last echo began
+	echoOpen   bool        // the last text was a part of that echo
+	marked     bool        // the worker marks the beginning of each echo
+	started    bool        // the turn has started
+	awaitsExit bool        // the worker has ended; the next event says more about that
+	exitReason string      // why the last worker before the turn ended
 
 	displayBytes int // of the displays, with displayCost
 }
@@ -219,6 +223,9 @@ func (c *resultCollector) complete(turn uint64, timedOut bool) {
 	r.Value = strings.TrimSuffix(string(c.value.data), "\n")
 	if r.Error != nil {
 		r.Error.Traceback = string(c.traceback.data)
+		if !c.started {
+			r.Error.Traceback = string(c.startText.data)
+		}
 	}
 	r.LeftOut.TextBytes = c.text.dropped + c.value.dropped + c.traceback.dropped
 }

@@ -48,7 +48,7 @@ type LeftOut struct {
 type CodeError struct {
 	Name      string // "ZeroDivisionError", as the language calls it; "Interrupted" if it has no name for an interrupt; "WorkerEnded"
 	Message   string // "division by zero"; for WorkerEnded the reason: "exit status 3"
-	Traceback string // the report as the language printed it; may be ""
+	Traceback string // the report as the language printed it, or what a worker printed that did not start; may be ""
 	Ended     bool   // the worker has ended, and all variables are gone; the next input starts another
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -214,6 +215,10 @@ func (r *codeRun) add(e timeline.Event) (over bool) {
 		r.started = true
 		r.startTimer()
 	case timeline.Text:
+		if e.Turn != r.turn {
+			r.startText.add(b.Data, maxStartText)
+			break
+		}
 		r.write(b)
 		r.addText(b)
 	case timeline.Display:
@@ -243,6 +248,10 @@ func (r *codeRun) wants(e timeline.Event) bool {
 		return true
 	case timeline.Notice, timeline.AccessDenied, timeline.AccessGranted, timeline.Limit, timeline.WorkerExited:
 		return e.Turn == r.turn || !r.started
+	case timeline.Text:
+		if e.Turn == 0 {
+			return !r.started && !e.BetweenTurns
+		}
 	}
 	return e.Turn == r.turn && !e.BetweenTurns
 }
@@ -256,7 +265,11 @@ func (r *codeRun) write(b timeline.Text) {
 	if w == nil || b.Kind != "" || r.failure != nil {
 		return
 	}
-	if _, err := w.Write(b.Data); err != nil {
+	n, err := w.Write(b.Data)
+	if err == nil && n < len(b.Data) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
 		r.fail(err)
 	}
 }

@@ -208,3 +208,13 @@ func TestTurnEnd(t *testing.T) {
 		}
 	})
 }
+
+func TestRun_StartText(t *testing.T) {
+	t.Parallel()
+	spec := fakeSpec(nil)
+	spec.Path, spec.Args = "/bin/sh", []string{"-c", "echo no library found; exit 7"}
+	r, err := session.Run(deadlineContext(t), openSession(t, nil, spec), "print no", nil)
+	if err != nil || r.Error == nil || !strings.Contains(r.Error.Message, "exit status 7") || !strings.Contains(r.Error.Traceback, "no library found") || r.Text != "" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
