@@ -47,7 +47,7 @@ type (
 	Interrupt struct {
 		Turn  uint64
 		Seq   uint64 // from 1 within one turn; a retry repeats it
-		Level uint8  // 1, or 2 for an interrupt that user code cannot catch
+		Level uint8  // 1, or 2 for one that also ends code that has caught the first
 	}
 
 	// Query asks an idle worker about text or variables. It is not a turn.

@@ -48,7 +48,7 @@ type Policy struct {
 	// removed with the session.
 	Layered []string
 
-	// Network says what the session may reach.
+	// Network says what the session may reach. A policy that confines needs it.
 	Network NetworkAccess
 
 	// AskUser blocks a call that the user could allow until the user has decided. Without it the
@@ -159,7 +159,10 @@ func (s *Policy) Validate() error {
 	if _, err := ParseLevel(string(s.Level)); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && (n != "" || s.Confines()) {
+	if s.Network == "" && s.Confines() {
+		return errors.New("sandbox: the network is not set; use none, list or full")
+	}
+	if n := s.Network; n != NetworkNone && n != NetworkList && n != NetworkFull && n != "" {
 		return fmt.Errorf("sandbox: unknown network %q; use none, list or full", n)
 	}
 	if h := s.Home; h != "" && h != HomeDocuments && h != HomeTools {

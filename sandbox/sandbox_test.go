@@ -17,7 +17,8 @@ func TestSandbox_Validate(t *testing.T) {
 	}{
 		{sandbox.Policy{}, "unknown sandbox"},
 		{sandbox.Policy{Level: "strict"}, `unknown sandbox "strict"; use read-only, workspace or full`},
-		{sandbox.Policy{Level: sandbox.Workspace}, "unknown network"},
+		{sandbox.Policy{Level: sandbox.Workspace}, "the network is not set"},
+		{sandbox.Policy{Level: sandbox.Workspace, Network: "lan"}, `unknown network "lan"`},
 		{sandbox.Policy{Level: sandbox.Full, Writable: []string{"/x"}}, "may read and write everything"},
 		{sandbox.Policy{Level: sandbox.ReadOnly, Network: sandbox.NetworkNone, Hidden: []string{"x"}}, "is not absolute"},
 		{sandbox.Policy{Level: sandbox.Full, Readable: []string{"/x"}}, "may read and write everything"},

@@ -12,7 +12,7 @@ import (
 const overtimeGrace = 10 * time.Second
 
 // enforceTurnLimit takes the next step against a turn that has exceeded its limit. The steps are an
-// interrupt, an interrupt that code cannot catch, and the end of the worker.
+// interrupt, a stronger interrupt, and the end of the worker.
 func (m *sessionMachine) enforceTurnLimit() {
 	t := m.turn
 	t.overtimeSteps++

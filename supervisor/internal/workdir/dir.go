@@ -59,6 +59,9 @@ func openPlace(root *os.Root, name string) (*place, error) {
 		return nil, session.Errorf(session.KindNoFile, "the path names no file")
 	}
 	dir, err := root.OpenRoot(path.Dir(name) + dirSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fileError(session.KindNoFile, err, "no directory %.200q in the working directory; create it first", path.Dir(name))
+	}
 	if err != nil {
 		return nil, openError(err, path.Dir(name))
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,10 +50,14 @@ func unansweredError(err error) error {
 // prints the answer.
 func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 	r := daemonlink.NewDaemonCommand(f)
+	known := []string{"status", "health", "metrics", "pause", "resume", "drain", "stop"}
 	return func(s cmdkit.Streams, args []string) (int, error) {
-		words, err := r.ParseArgs(args, "status|health|metrics|pause|resume|drain|stop")
+		words, err := r.ParseArgs(args, strings.Join(known, "|"))
 		if err != nil {
 			return cmdkit.StatusUsage, err
+		}
+		if !slices.Contains(known, words[0]) {
+			return cmdkit.StatusUsage, cmdkit.UsageErrorf("unknown word %q; use %s", words[0], strings.Join(known, ", "))
 		}
 		if words[0] == "metrics" {
 			return printMetrics(s, r)
