@@ -20,7 +20,7 @@ PYRIGHT = shlex.split(os.environ.get("PYRIGHT", shutil.which("pyright") or ""))
 DEADLINE = 60
 
 # What the examples print, in their order.
-PRINTED = ["42\n", "[1, 2, 3]\nZeroDivisionError\nTraceback ", "'free'\n", "ok\n"]
+PRINTED = ["42\n", "[1, 2, 3]\nZeroDivisionError\nTraceback ", "b'KNOT,30\\n'\n", "'free'\n", "ok\n"]
 
 
 def examples():
@@ -39,7 +39,7 @@ class ExamplesTest(unittest.TestCase):
                 waiting = "import asyncio, turnstone_client as t\nasync def main():\n  while True:\n    try: return await (await t.connect()).close()\n    except t.TurnstoneError: await asyncio.sleep(0.02)\nasyncio.run(main())"
                 subprocess.run([sys.executable, "-c", waiting], env=environment, check=True, timeout=DEADLINE)
                 for example, printed in zip(examples(), PRINTED):
-                    done = subprocess.run([sys.executable, "-W", "error", "-c", example], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=DEADLINE)
+                    done = subprocess.run([sys.executable, "-W", "error", "-c", example], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=DEADLINE)
                     self.assertEqual((done.returncode, done.stderr), (0, ""), example)
                     self.assertTrue(done.stdout.startswith(printed), done.stdout)
             finally:
