@@ -113,14 +113,15 @@ print("got", got, sorted(struck) or "", "\r", flush=True)`)
 func TestHasForegroundJob(t *testing.T) {
 	t.Parallel()
 	w := startInteractive(t, `
-import os, signal, subprocess
+import os, signal, subprocess, sys
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-child = subprocess.Popen(["sh", "-c", "echo job; cat"], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid())))
+job = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); print('job', flush=True); signal.pause()"
+child = subprocess.Popen([sys.executable, "-c", job], preexec_fn=lambda: (os.setpgid(0, 0), os.tcsetpgrp(0, os.getpid())))
 status = child.wait()
 os.tcsetpgrp(0, os.getpgrp())
 print("over", status, flush=True)
 os.read(0, 1)`)
-	w.waitLine(t, "job") // no longer a copy of the shell, which would ignore the signal
+	w.waitLine(t, "job") // before that, it could miss the signal
 	if !w.Terminal().HasForegroundJob() {
 		t.Error("got no job in the foreground")
 	}
