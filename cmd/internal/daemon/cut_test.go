@@ -142,6 +142,9 @@ func TestCut(t *testing.T) {
 	// The session suite runs over a connection that is cut repeatedly.
 	t.Run("a session passes the interface suite", func(t *testing.T) {
 		t.Parallel()
+		if slowSystem != "" {
+			t.Skip(slowSystem)
+		}
 		var needs []workers.Preparation // of the session that is being created
 		r := startDaemon(t, func(o *daemon.Options) {
 			plain := o.FindSpec

@@ -29,5 +29,8 @@ func openFiles() int {
 	return 0
 }
 
+// slowSystem is why tests that take long, and do not depend on the system, are left out; "" runs them.
+const slowSystem = ""
+
 // hasSignals says that a signal can end a process.
 const hasSignals = true

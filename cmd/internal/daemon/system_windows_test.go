@@ -23,5 +23,8 @@ const floodBytes = 16 << 20
 // The tests of supervisor/internal/launch count handles.
 func openFiles() int { return 0 }
 
+// slowSystem is why tests that take long there, and do not depend on the system, are left out.
+const slowSystem = "Wine needs a second for each process"
+
 // hasSignals says that a signal can end a process.
 const hasSignals = false
