@@ -339,8 +339,9 @@ class ClientTest(unittest.TestCase):
     async def test_params_that_cannot_be_sent_are_an_error(self, client, daemon):
         session = await client.create(language="python")
         for call in (session.run("'\ud800'"), client.call("session/list", {"x": float("nan")})):
-            with self.assertRaises(ValueError):
+            with self.assertRaises(TurnstoneError) as refused:
                 await asyncio.wait_for(call, 10)
+            self.assertEqual(refused.exception.kind, "invalid_params")
         self.assertEqual((await session.run("'\U0001f600'")).value, "'\U0001f600'")
 
     @with_daemon

@@ -86,6 +86,8 @@ class Connection:
             line = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         except UnicodeEncodeError as error:
             raise TurnstoneError("invalid_params", "the params contain %r, which is half of a character" % error.object[error.start]) from error
+        except ValueError as error:
+            raise TurnstoneError("invalid_params", "the params cannot be sent: %s" % error) from error
         if self._writer.transport.is_closing():
             raise ConnectionResetError(self.lost or "it was closed")
         self._writer.write(line)

@@ -258,7 +258,7 @@ sessionTest("an incomplete character stays in its text", async (session) => {
 test("what a worker says that does not start is in the result", { timeout: 60_000 }, async () => {
   const session = await Session.open({ env: { PYTHONHOME: "/nope" } });
   try {
-    assert.match((await session.run("1")).error.traceback, /nope/);
+    assert.match((await session.run("1")).error.traceback, /encodings/);
   } finally {
     await session.close();
   }
