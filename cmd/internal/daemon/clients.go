@@ -43,6 +43,9 @@ func (d *Daemon) removeConn(conn *rpcserver.Conn) {
 	}
 	var released []*writeLock
 	if c := l.client; c.conn.Load() == conn {
+		for _, q := range c.requests.byName {
+			q.absence.begin() // its calls end a moment later
+		}
 		locks := slices.Collect(maps.Keys(c.writeLocks))
 		released = slices.DeleteFunc(slices.Clone(locks), func(b *writeLock) bool { return !d.releaseLocked(b) })
 		d.counter++

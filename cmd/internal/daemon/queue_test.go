@@ -11,6 +11,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/internal/testkit/faultdial"
+	"github.com/turnstone-repl/turnstone/internal/testkit/wait"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -45,6 +46,16 @@ func waitQueued(r *testDaemon, c *client.Client, n int) {
 		}
 		_, _ = c.WaitTurn(r.t.Context(), protocol.WaitParams{Session: "main", WaitMS: 1})
 	}
+}
+
+// cutOff breaks the connections of a dialer, and returns once the daemon knows that.
+func cutOff(r *testDaemon, other *client.Client, w *faultdial.FaultyDialer) {
+	r.t.Helper()
+	w.SetBroken(true)
+	wait.Until(r.t, "only the other client is connected", func() bool {
+		all, err := other.ListClients(r.t.Context(), "")
+		return err == nil && len(all) == 1
+	})
 }
 
 func TestStart_Queue(t *testing.T) {
@@ -117,7 +128,7 @@ func TestStart_Queue(t *testing.T) {
 		r, c, endTurn := startBusy(t)
 		w := faultdial.NewDialer(r.socket)
 		done := startQueued(t.Context(), r, c, newLink(t, w), "print back", 1)
-		w.SetBroken(true)
+		cutOff(r, c, w)
 		endTurn()
 		for {
 			_, err := c.StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "print no"})
@@ -142,7 +153,7 @@ func TestStart_Queue(t *testing.T) {
 		w := faultdial.NewDialer(r.socket)
 		ctx, giveUp := context.WithCancel(t.Context())
 		done := startQueued(ctx, r, c, newLink(t, w), "print no", 1)
-		w.SetBroken(true)
+		cutOff(r, c, w)
 		giveUp()
 		if run := <-done; run.result != nil || run.err == nil {
 			t.Errorf("got %+v, %v", run.result, run.err)

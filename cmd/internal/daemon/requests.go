@@ -126,9 +126,8 @@ func (d *Daemon) findRequest(r *rpcserver.Request, t retryableCall) (q *namedReq
 		if q.fingerprint != fingerprint {
 			return nil, nil, rpcserver.InvalidParams("request %q was another call; use a new name for each call, and an old name only to repeat its call", t.requestID)
 		}
-		if q.calls++; q.calls == 1 {
-			q.absence.end()
-		}
+		q.calls++
+		q.absence.end()
 		return q, nil, nil
 	}
 	if !log.evictOldest() {
