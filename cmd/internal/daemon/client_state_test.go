@@ -513,6 +513,7 @@ func TestCreate_ExistingName(t *testing.T) {
 		o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
 			s, err := plain(p)
 			s.Limits.Turn = time.Duration(p.Limits.TurnMS) * time.Millisecond
+			s.Sandbox = nil
 			if p.Sandbox != "" {
 				s.Sandbox = &sandbox.Policy{Level: sandbox.Level(p.Sandbox), Network: sandbox.NetworkNone}
 			}
