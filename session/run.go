@@ -29,8 +29,9 @@ type RunOptions struct {
 	Timeout time.Duration
 
 	// Grace is how long the code may take to end after an interrupt. A stronger one follows then:
-	// Python raises an exception that only code for every exception catches. After another Grace, Run returns an error of
-	// KindStillRunning. 0 means DefaultGrace; less than a second has the effect of a second.
+	// Python raises an exception that only code for every exception catches. After another Grace,
+	// Run returns an error of KindStillRunning. 0 means DefaultGrace; less than a second has the
+	// effect of a second.
 	Grace time.Duration
 
 	// MaxText bounds Result.Text, its Value, its traceback, and the data of its displays, in bytes

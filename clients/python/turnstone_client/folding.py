@@ -34,6 +34,7 @@ class Folder:
         self._echo_open = False  # the last output was a part of the value
         self._marks_echoes = False  # the worker says where an echo begins
         self._shown: Dict[str, int] = {}  # index of each display with an id
+        self._start_decoder = Decoder()
         self._start_text = ""  # what the worker wrote while it started
         self._gap = 0  # bytes of a gap whose turn is not known yet
         self._more_notices = 0
@@ -57,7 +58,7 @@ class Folder:
             return
         kind, said = event["type"], ""
         if kind == "text" and not self.has_started and event.get("turn", 0) == 0 and not event.get("between_turns"):
-            self._start_text += self._decoder.decode({**event, "kind": "start"})[: MAX_START_TEXT - len(self._start_text)]
+            self._start_text += self._start_decoder.decode(event)[: MAX_START_TEXT - len(self._start_text)]
         if kind == "gap":
             self._gap += event.get("bytes", 0)
         elif kind in ("notice", "limit"):
@@ -151,8 +152,6 @@ class Folder:
         result = self.result
         rests = []
         for (stream, kind), rest in self._decoder.finish().items():
-            if kind == "start":
-                continue
             if kind:
                 (self._value if kind == "result" else self._traceback).append(rest)
                 continue

@@ -246,7 +246,7 @@ export class Run {
         for (const { stream, kind, rest } of builder.decoder.finish()) {
           if (kind === "result") builder.endValue(rest);
           else if (kind === "traceback") builder.traceback.push(rest);
-          else if (kind === "") await this.output(rest, stream === "stderr");
+          else await this.output(rest, stream === "stderr");
         }
         this.takeEnd(event);
         return true;
@@ -326,6 +326,7 @@ export class Run {
 class ResultBuilder {
   readonly decoder = new EventDecoder();
   readonly traceback: string[] = [];
+  private readonly startDecoder = new EventDecoder();
   startText = ""; // what the worker wrote while it started
   leftOut = 0;
   private leftOutDisplays = 0;
@@ -375,8 +376,7 @@ class ResultBuilder {
   }
 
   addStartText(event: TextEvent): void {
-    const text = this.decoder.decode({ ...event, kind: "start" } as unknown as TextEvent);
-    this.startText += text.slice(0, maxStartText - this.startText.length);
+    this.startText += this.startDecoder.decode(event).slice(0, maxStartText - this.startText.length);
   }
 
   /** Adds what replaces an incomplete character at the end of the value. */
