@@ -168,6 +168,7 @@ func (c *Client) ReadOutline(ctx context.Context, p protocol.OutlineParams) (r s
 // ReadBlob reads a part of the data of an event, by its digest. An error is of [session.KindNoBlob]
 // if the session has no such data.
 func (c *Client) ReadBlob(ctx context.Context, p protocol.BlobParams) (r session.BlobPart, err error) {
+	p.Buffer = true
 	err = c.Call(ctx, protocol.MethodBlob, p, &r)
 	return r, err
 }
@@ -181,6 +182,7 @@ func (c *Client) ListFiles(ctx context.Context, p protocol.FilesParams) (r sessi
 // ReadFile reads a part of a file that ListFiles lists. An error is of [session.KindNoFile] if it is not
 // there.
 func (c *Client) ReadFile(ctx context.Context, p protocol.FileParams) (r session.FilePart, err error) {
+	p.Buffer = true
 	err = c.Call(ctx, protocol.MethodFile, p, &r)
 	return r, err
 }

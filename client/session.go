@@ -9,6 +9,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -217,7 +218,7 @@ func (s *Session) TurnSummaries(ctx context.Context, q session.TurnSummariesQuer
 
 // Blob implements session.Session.
 func (s *Session) Blob(ctx context.Context, digest string, offset int64, limit int) (session.BlobPart, error) {
-	return callSession[session.BlobPart](ctx, s, protocol.MethodBlob, protocol.BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit})
+	return callSession[session.BlobPart](ctx, s, protocol.MethodBlob, protocol.BlobParams{Session: s.name, Digest: digest, Offset: offset, Limit: limit, Buffer: true})
 }
 
 // Files implements session.Session.
@@ -227,12 +228,14 @@ func (s *Session) Files(ctx context.Context, path string) (session.FileList, err
 
 // File implements session.Session.
 func (s *Session) File(ctx context.Context, path string, offset int64, limit int) (session.FilePart, error) {
-	return callSession[session.FilePart](ctx, s, protocol.MethodFile, protocol.FileParams{FilesParams: protocol.FilesParams{Session: s.name, Path: path}, Offset: offset, Limit: limit})
+	return callSession[session.FilePart](ctx, s, protocol.MethodFile, protocol.FileParams{FilesParams: protocol.FilesParams{Session: s.name, Path: path}, Offset: offset, Limit: limit, Buffer: true})
 }
 
 // PutFile implements session.Session.
 func (s *Session) PutFile(ctx context.Context, p session.FilePiece) (session.PutProgress, error) {
-	return callSession[session.PutProgress](ctx, s, protocol.MethodPutFile, protocol.PutFileParams{Session: s.name, FilePiece: p})
+	data := p.Data
+	p.Data = nil
+	return callSession[session.PutProgress](ctx, s, protocol.MethodPutFile, jsonrpc2.Buffered{Value: protocol.PutFileParams{Session: s.name, FilePiece: p}, Buffer: data})
 }
 
 // RemoveFile implements session.Session.

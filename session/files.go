@@ -1,13 +1,11 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"time"
 )
@@ -27,6 +25,10 @@ const (
 
 	// MaxFileBytes bounds a file that is put.
 	MaxFileBytes = 4 << 30
+
+	// MaxAheadBytes bounds how many bytes before a piece of a file may still be missing when it
+	// arrives.
+	MaxAheadBytes = 8 << 20
 
 	// MaxOpenPuts bounds the files that are being put into one session at the same time.
 	MaxOpenPuts = 16
@@ -70,14 +72,18 @@ type FilePart struct {
 }
 
 // A FilePiece is a piece of a file that is put into the working directory. The pieces of a file
-// have the same Transfer and Path, and follow each other.
+// have the same Transfer and Path, and follow each other. The first piece is sent alone. Others may
+// arrive before their predecessors, by up to MaxAheadBytes.
 type FilePiece struct {
 	Path     string `json:"path"`
 	Transfer string `json:"transfer"`         // random, one for each file that is put: 16 to 64 letters, digits, hyphens and underscores
 	Offset   int64  `json:"offset,omitempty"` // where the piece begins; 0 begins the transfer
 	Data     []byte `json:"data,omitempty"`   // at most MaxPartBytes
 	Last     bool   `json:"last,omitempty"`
-	Digest   string `json:"digest,omitempty"` // with Last: the SHA-256 of the file, in hexadecimal
+
+	// CRC32 may be given with Last: the CRC-32 of the file as in gzip (RFC 1952), as 8 hexadecimal
+	// digits. A file with another one is not written.
+	CRC32 string `json:"crc32,omitempty"`
 
 	Overwrite  bool `json:"overwrite,omitempty"`  // replace a file of that name
 	Executable bool `json:"executable,omitempty"` // the user may execute the file
@@ -92,26 +98,57 @@ type PutProgress struct {
 	Done  bool  `json:"done,omitempty"` // the file has its name
 }
 
+// transferWindow bounds the parts of a file that are under way at the same time, so that a copy does
+// not wait for each answer.
+const transferWindow = 4
+
 // CopyFile writes a file of a session to w in parts, up to the size that it had at first. read
-// reads a part from an offset on. If the file was replaced, became shorter or, in the working
-// directory, was changed at all in the meantime, the error is of KindFileChanged.
+// reads a part from an offset on; all parts but the last have the same size. Several goroutines call
+// read at the same time. If the file was replaced, became shorter or, in the working directory, was
+// changed at all in the meantime, the error is of KindFileChanged.
 func CopyFile(w io.Writer, read func(offset int64) (FilePart, error)) error {
-	p, err := read(0)
-	first := p
-	for at := int64(0); err == nil; p, err = read(at) {
+	first, err := read(0)
+	if err != nil {
+		return err
+	}
+	type answer struct {
+		part FilePart
+		err  error
+	}
+	var ahead []chan answer // the parts that are being read, in order
+	defer func() {
+		for _, a := range ahead {
+			<-a
+		}
+	}()
+	size := int64(len(first.Data)) // of each part
+	part, next := first, size
+	for at := int64(0); ; {
+		for ; len(ahead) < transferWindow && size > 0 && next < first.Bytes; next += size {
+			a, offset := make(chan answer, 1), next
+			ahead = append(ahead, a)
+			go func() {
+				part, err := read(offset)
+				a <- answer{part, err}
+			}()
+		}
 		rest := first.Bytes - at
-		if p.ID != first.ID || rest > 0 && len(p.Data) == 0 {
+		if part.ID != first.ID || int64(len(part.Data)) < min(rest, max(size, 1)) {
 			return Errorf(KindFileChanged, "the file was changed while it was read, after %d of %d bytes; read it again", at, first.Bytes)
 		}
-		data := p.Data[:min(int64(len(p.Data)), rest)]
+		data := part.Data[:min(int64(len(part.Data)), rest)]
 		if _, err := w.Write(data); err != nil {
 			return err
 		}
 		if at += int64(len(data)); at == first.Bytes {
 			return nil
 		}
+		a := <-ahead[0]
+		if ahead = ahead[1:]; a.err != nil {
+			return a.err
+		}
+		part = a.part
 	}
-	return err
 }
 
 // Get writes a file of the session's working directory to w. A path that begins with OwnFiles names
@@ -150,34 +187,70 @@ func Put(ctx context.Context, s FileTransfer, path string, r io.Reader, o *PutOp
 }
 
 func putPieces(ctx context.Context, s FileTransfer, p FilePiece, r io.Reader, onProgress func(int64)) error {
-	piece, sum := make([]byte, MaxPartBytes), sha256.New()
-	for {
-		n, err := io.ReadFull(r, piece)
-		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			p.Last = true
-		case err != nil:
-			return err
+	ctx, stop := context.WithCancel(ctx)
+	var sent []sentPiece // without an answer, in order
+	defer func() {
+		stop()
+		for _, piece := range sent {
+			<-piece.answer
 		}
-		if p.Data = bytes.Clone(piece[:n]); p.Offset+int64(n) > MaxFileBytes { // the call may keep the data
-			return Errorf(KindTooLarge, "the file is too large: it has more than %d bytes", int64(MaxFileBytes))
+	}()
+	settle := func(left int) error { // waits until at most left pieces have no answer
+		for len(sent) > left {
+			first := sent[0]
+			sent = sent[1:]
+			if err := <-first.answer; err != nil {
+				return err
+			}
+			if onProgress != nil {
+				onProgress(first.end)
+			}
 		}
-		_, _ = sum.Write(p.Data)
-		if p.Last {
-			p.Digest = hex.EncodeToString(sum.Sum(nil))
-		}
-		now, err := s.PutFile(ctx, p)
-		if err != nil {
-			return err
-		}
-		if p.Offset += int64(n); now.Bytes < p.Offset || p.Last != now.Done {
-			return fmt.Errorf("after %d bytes the session says that it has %d", p.Offset, now.Bytes)
-		}
-		if onProgress != nil {
-			onProgress(p.Offset)
-		}
-		if p.Last {
-			return nil
-		}
+		return nil
 	}
+	sum := crc32.NewIEEE()
+	for !p.Last {
+		data := make([]byte, MaxPartBytes) // the call keeps it
+		n, err := io.ReadFull(r, data)
+		switch last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); {
+		case err != nil && !last:
+			return err
+		case p.Offset+int64(n) > MaxFileBytes:
+			return Errorf(KindTooLarge, "the file is too large: it has more than %d bytes", int64(MaxFileBytes))
+		default:
+			p.Data, p.Last = data[:n], last
+		}
+		if _, _ = sum.Write(p.Data); p.Last {
+			p.CRC32 = fmt.Sprintf("%08x", sum.Sum32())
+		}
+		sent = append(sent, sendPiece(ctx, s, p))
+		left := transferWindow - 1
+		if p.Offset == 0 { // the session begins the transfer with it
+			left = 0
+		}
+		if err := settle(left); err != nil {
+			return err
+		}
+		p.Offset += int64(n)
+	}
+	return settle(0)
+}
+
+// A sentPiece is a piece of a file that was sent.
+type sentPiece struct {
+	end    int64
+	answer chan error
+}
+
+// sendPiece sends a piece in a goroutine of its own.
+func sendPiece(ctx context.Context, s FileTransfer, p FilePiece) sentPiece {
+	sent := sentPiece{p.Offset + int64(len(p.Data)), make(chan error, 1)}
+	go func() {
+		now, err := s.PutFile(ctx, p)
+		if err == nil && (now.Bytes < sent.end || p.Last != now.Done) {
+			err = fmt.Errorf("after %d bytes the session says that it has %d", sent.end, now.Bytes)
+		}
+		sent.answer <- err
+	}()
+	return sent
 }

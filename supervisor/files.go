@@ -66,7 +66,7 @@ func (s *Session) ownFile(path string) (own string, ok bool) {
 }
 
 // PutFile implements session.Session.
-func (s *Session) PutFile(_ context.Context, p session.FilePiece) (session.PutProgress, error) {
+func (s *Session) PutFile(ctx context.Context, p session.FilePiece) (session.PutProgress, error) {
 	defer s.beginUse()()
 	var held []func()
 	defer func() {
@@ -74,7 +74,7 @@ func (s *Session) PutFile(_ context.Context, p session.FilePiece) (session.PutPr
 			release()
 		}
 	}()
-	return s.puts.Take(func() (workdir.Dir, error) {
+	return s.puts.Take(ctx, func() (workdir.Dir, error) {
 		dir, release, err := s.workingDir(true)
 		if errors.Is(err, errNoWorker) {
 			return dir, workdir.Retryable(err)

@@ -340,7 +340,8 @@ type BlobParams struct {
 	Session string `json:"session"`
 	Digest  string `json:"digest"`
 	Offset  int64  `json:"offset,omitempty"`
-	Limit   int    `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
+	Limit   int    `json:"limit,omitempty"`  // bytes, at most session.MaxPartBytes, which 0 means
+	Buffer  bool   `json:"buffer,omitempty"` // the data follows the line of the answer
 }
 
 // FilesParams name a directory or a file of a session: an open one by name, or a crashed one by the
@@ -356,7 +357,8 @@ type FilesParams struct {
 type FileParams struct {
 	FilesParams
 	Offset int64 `json:"offset,omitempty"`
-	Limit  int   `json:"limit,omitempty"` // bytes, at most session.MaxPartBytes, which 0 means
+	Limit  int   `json:"limit,omitempty"`  // bytes, at most session.MaxPartBytes, which 0 means
+	Buffer bool  `json:"buffer,omitempty"` // the data follows the line of the answer
 }
 
 // PutFileParams send a piece of a file.
@@ -365,8 +367,14 @@ type PutFileParams struct {
 	session.FilePiece
 }
 
-// SetData sets the data, where it was decoded apart from the other fields.
-func (p *PutFileParams) SetData(data []byte) { p.Data = data }
+// SetData sets the data to the buffer of a request. It reports false if the data is set already.
+func (p *PutFileParams) SetData(data []byte) bool {
+	if p.Data != nil {
+		return false
+	}
+	p.Data = data
+	return true
+}
 
 // RemoveFileParams name a file of the working directory that is removed.
 type RemoveFileParams struct {

@@ -91,7 +91,7 @@ func (c *Conn) checkAlive() {
 	case !c.lastAsked.After(since):
 		c.lastAsked = time.Now()
 		if line, err := requestLine(`"alive"`, c.options.KeepAlive, nil); err == nil {
-			_ = c.sendLocked(line) // a broken connection needs no check
+			_ = c.sendLocked(outgoing{line: line}) // a broken connection needs no check
 		}
 	case time.Since(c.lastAsked) >= c.options.KeepAliveInterval: // it had time to answer, even if this process was suspended
 		c.dropLocked(&TimeoutError{silent.Round(time.Second)})
@@ -110,12 +110,12 @@ func (c *Conn) sendHeartbeat() {
 	if c.finished || c.dropCause != nil {
 		return
 	}
-	rest := c.options.HeartbeatInterval - time.Since(c.lastSent)
+	rest := c.options.HeartbeatInterval - time.Since(c.heartbeat.lastSent)
 	if rest <= 0 {
 		rest = c.options.HeartbeatInterval
 		if line, err := requestLine(`"sign"`, c.options.Heartbeat, nil); err == nil && c.queued == 0 {
-			_ = c.sendLocked(line)
+			_ = c.sendLocked(outgoing{line: line})
 		}
 	}
-	c.heartbeatTimer.Reset(rest)
+	c.heartbeat.timer.Reset(rest)
 }

@@ -13,23 +13,30 @@ import (
 // effect somebody does. The other side gets no cancel then.
 var ErrAbandoned = errors.New("jsonrpc2: the call is abandoned")
 
-// Call calls a method of the other side. The error is an *Error from the answer, an *EndedError, or
-// the error of ctx. When ctx ends, the other side gets a cancel, except for the cause ErrAbandoned.
-func (c *Conn) Call(ctx context.Context, method string, params any) (json.RawMessage, error) {
+// An Answer is the result of a call. Buffer is the bytes that followed its line; nil without.
+type Answer struct {
+	Result json.RawMessage
+	Buffer []byte
+}
+
+// Call calls a method of the other side. Params that are Buffered have bytes that follow the line. The
+// error is an *Error from the answer, an *EndedError, or the error of ctx. When ctx ends, the other
+// side gets a cancel, except for the cause ErrAbandoned.
+func (c *Conn) Call(ctx context.Context, method string, params any) (Answer, error) {
 	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		return Answer{}, ctx.Err()
 	}
 	p, line, err := c.newCall(method, params)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	if err := c.lockWithRoom(ctx); err != nil {
-		return nil, ctx.Err()
+		return Answer{}, ctx.Err()
 	}
 	err = c.startCallLocked(p, line)
 	c.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	return c.AwaitAnswer(ctx, p)
 }
@@ -41,17 +48,17 @@ type PendingRequest struct {
 }
 
 // AwaitAnswer waits for the answer to a call; see Call for its errors.
-func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingRequest) (json.RawMessage, error) {
+func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingRequest) (Answer, error) {
 	id, answered := p.id, p.answer
 	if a, ok := c.waitForAnswer(ctx, answered); ok {
 		if ended := (*EndedError)(nil); errors.As(a.err, &ended) && ctx.Err() != nil {
-			return nil, ctx.Err() // the end of ctx may have ended the connection as well
+			return Answer{}, ctx.Err() // the end of ctx may have ended the connection as well
 		}
-		return a.result, a.err
+		return a.Answer, a.err
 	}
 	if errors.Is(context.Cause(ctx), ErrAbandoned) {
 		c.forgetCall(id)
-		return nil, ctx.Err()
+		return Answer{}, ctx.Err()
 	}
 	_ = c.Notify(MethodCancelled, map[string]json.RawMessage{"requestId": json.RawMessage(id)})
 	timeout := time.NewTimer(c.options.CancelTimeout)
@@ -60,12 +67,12 @@ func (c *Conn) AwaitAnswer(ctx context.Context, p *PendingRequest) (json.RawMess
 	select {
 	case a := <-answered:
 		if a.err == nil {
-			return a.result, nil
+			return a.Answer, nil
 		}
 	case <-timeout.C:
 		c.forgetCall(id)
 	}
-	return nil, ctx.Err()
+	return Answer{}, ctx.Err()
 }
 
 // forgetCall drops the answer to a call.
@@ -88,17 +95,18 @@ func (c *Conn) StartCall(method string, params any) (*PendingRequest, error) {
 }
 
 // newCall returns a new call and its encoded line.
-func (c *Conn) newCall(method string, params any) (*PendingRequest, []byte, error) {
+func (c *Conn) newCall(method string, params any) (*PendingRequest, outgoing, error) {
 	p := &PendingRequest{id: strconv.FormatUint(c.lastID.Add(1), 10), answer: make(chan answer, 1)}
+	params, buffer := splitBuffer(params)
 	line, err := requestLine(p.id, method, params)
 	if err == nil && len(line) > c.options.MaxSend {
 		err = &SizeError{len(line), c.options.MaxSend}
 	}
-	return p, line, err
+	return p, outgoing{withBuffer(line, buffer), buffer}, err
 }
 
 // startCallLocked registers a call and queues its line. The caller holds c.mu.
-func (c *Conn) startCallLocked(p *PendingRequest, line []byte) error {
+func (c *Conn) startCallLocked(p *PendingRequest, line outgoing) error {
 	if c.endedErr != nil {
 		return c.endedErr
 	}
@@ -145,7 +153,7 @@ func (c *Conn) probePeer(now time.Time) {
 		c.probeSent = now
 		line, err := requestLine(`"probe"`, c.options.Probe, nil)
 		if err == nil {
-			_ = c.sendLocked(line) // on a broken connection the call has already failed
+			_ = c.sendLocked(outgoing{line: line}) // on a broken connection the call has already failed
 		}
 	case now.Sub(c.probeSent) >= c.options.ProbeInterval:
 		c.dropLocked(fmt.Errorf("no answer for %s", c.options.ProbeInterval))

@@ -25,6 +25,9 @@ const (
 	// MaxRequestBytes bounds a request with an input, in bytes. The largest input fits, even
 	// escaped.
 	MaxRequestBytes = 160 << 20
+
+	// MaxBufferBytes bounds the bytes that follow a line.
+	MaxBufferBytes = 1 << 20
 )
 
 // ErrClosed is the cause of the end when one side has closed the connection.
@@ -100,6 +103,8 @@ type Conn struct {
 	wake    chan struct{} // holds one token when there is a line to write, or the Conn has ended
 	written chan struct{} // closed when the writer has ended
 
+	freeBuffers sync.Pool // of *[MaxBufferBytes]byte
+
 	lastID       atomic.Uint64               // the id of the last call
 	lastActivity atomic.Int64                // when bytes last moved, in nanoseconds since created
 	log          atomic.Pointer[slog.Logger] // nil logs nothing
@@ -112,20 +117,30 @@ type Conn struct {
 	wantedSince    time.Time              // guarded by mu; start time of the first call or hold; zero without one
 	lastAsked      time.Time              // guarded by mu; when KeepAlive was last called
 	aliveTimer     *time.Timer            // guarded by mu; runs checkAlive; nil before the first call or hold
-	lastSent       time.Time              // guarded by mu; when a line was last queued
-	heartbeatTimer *time.Timer            // guarded by mu; runs sendHeartbeat; nil without Heartbeat
-	queue          [][]byte               // guarded by mu; lines to write
+	heartbeat      heartbeat              // guarded by mu
+	queue          []outgoing             // guarded by mu; lines to write
 	queued         int                    // guarded by mu; bytes in queue and in the current write
 	finished       bool                   // guarded by mu; no more lines are queued
 	dropCause      error                  // guarded by mu; why the connection was dropped; nil if it was not
 	roomFreed      chan struct{}          // guarded by mu; closed when the queue has room; nil unless a sender waits for it
 }
 
+// A heartbeat is a call that shows that this side is alive.
+type heartbeat struct {
+	lastSent time.Time   // when a line was last queued
+	timer    *time.Timer // runs sendHeartbeat; nil without Options.Heartbeat
+}
+
 // An answer is the result of a call, or its error.
 type answer struct {
-	result json.RawMessage
-	err    error
+	Answer
+	err error
 }
+
+// An outgoing message is its line, without a newline, and the bytes that follow it.
+type outgoing struct{ line, buffer []byte }
+
+func (o outgoing) size() int { return len(o.line) + len("\n") + len(o.buffer) }
 
 // New returns a Conn. It starts to write at once, and reads when Read is called.
 func New(stream io.ReadWriteCloser, o *Options) *Conn {
@@ -141,7 +156,7 @@ func New(stream io.ReadWriteCloser, o *Options) *Conn {
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	if c.options.Heartbeat != "" {
 		c.mu.Lock() // sendHeartbeat may run before New returns
-		c.lastSent, c.heartbeatTimer = c.created, time.AfterFunc(c.options.HeartbeatInterval, c.sendHeartbeat)
+		c.heartbeat = heartbeat{c.created, time.AfterFunc(c.options.HeartbeatInterval, c.sendHeartbeat)}
 		c.mu.Unlock()
 	}
 	go c.write()
@@ -189,7 +204,9 @@ func (c *Conn) Read() error {
 		case err != nil:
 			return c.failCallsAtEnd(err)
 		case len(bytes.TrimSpace(line)) > 0:
-			c.handleLine(line)
+			if err := c.handleLine(line, lines); err != nil {
+				return c.failCallsAtEnd(err)
+			}
 		}
 	}
 }
@@ -206,23 +223,56 @@ func (c *Conn) failCallsAtEnd(why error) error {
 	return why
 }
 
-// handleLine passes one line to the code that handles it.
-func (c *Conn) handleLine(line []byte) {
+// handleLine passes one line, with the bytes that follow it, to the code that handles it. It returns
+// an error if it does not know where the next line begins.
+func (c *Conn) handleLine(line []byte, in *Reader) error {
 	LogLine(c.log.Load(), "line received", line)
 	m, err := Decode(line)
 	problem, _ := errors.AsType[*Problem](err)
 	if !utf8.Valid(line) {
 		problem = &Problem{Code: CodeParse, Text: "not JSON: the line is not valid UTF-8"}
 	}
-	switch {
-	case problem != nil:
+	if problem != nil {
 		c.handleMalformed(line, problem)
+		return nil
+	}
+	switch n, err := m.bufferSize(); {
+	case err != nil:
+		c.handleMalformed(line, &Problem{Code: CodeInvalidRequest, ID: m.ID, Text: err.Error()})
+		return err
+	case n > 0:
+		m.Buffer = c.newBuffer(n)
+		if err := in.readFull(m.Buffer); err != nil {
+			return err
+		}
+	}
+	switch {
 	case m.Method == "":
 		c.deliverAnswer(m)
 	case c.options.OnMessage != nil:
 		c.options.OnMessage(m)
 	case m.IsRequest():
 		_ = c.SendError(m.ID, &Error{Code: CodeMethodNotFound, Message: "method not found: " + strconv.Quote(m.Method)})
+	}
+	return nil
+}
+
+// newBuffer returns memory for the bytes of a message. Large buffers are used again, because the
+// allocations would be a fifth of the time of a file transfer.
+func (c *Conn) newBuffer(n int) []byte {
+	if n < MaxBufferBytes/2 {
+		return make([]byte, n)
+	}
+	if b, ok := c.freeBuffers.Get().(*[MaxBufferBytes]byte); ok {
+		return b[:n]
+	}
+	return make([]byte, n, MaxBufferBytes)
+}
+
+// Recycle lets another message use the memory of a [Message.Buffer]. Nobody may use the buffer later.
+func (c *Conn) Recycle(buffer []byte) {
+	if cap(buffer) == MaxBufferBytes {
+		c.freeBuffers.Put((*[MaxBufferBytes]byte)(buffer[:MaxBufferBytes]))
 	}
 }
 
@@ -236,7 +286,7 @@ func (c *Conn) handleMalformed(line []byte, p *Problem) {
 
 // deliverAnswer passes an answer to its call. It ignores an answer without a call.
 func (c *Conn) deliverAnswer(m *Message) {
-	a := answer{result: m.Result}
+	a := answer{Answer: Answer{m.Result, m.Buffer}}
 	if m.Error != nil {
 		e := &Error{Code: CodeInternal, Message: string(m.Error)}
 		_ = json.Unmarshal(m.Error, e)
@@ -267,37 +317,43 @@ func (c *Conn) StopReading(cause error) {
 
 // ---- writing
 
-// SendResult answers a request. It returns an error if it cannot encode or send the result; use
-// SendError then.
+// SendResult answers a request. A result that is Buffered has bytes that follow its line. SendResult returns an
+// error if it cannot encode or send the result; use SendError then.
 func (c *Conn) SendResult(id json.RawMessage, result any) error {
-	raw, err := json.Marshal(result)
+	o, err := c.encodeResult(id, result)
 	if err != nil {
 		return err
 	}
-	line := ResultLine(id, raw)
-	if len(line) > c.options.MaxSend {
-		return fmt.Errorf("the answer has %d bytes; at most %d are allowed", len(line), c.options.MaxSend)
-	}
-	_ = c.Send(line) // a broken connection needs no answer
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.sendLocked(o) // a broken connection needs no answer
 	return nil
+}
+
+func (c *Conn) encodeResult(id json.RawMessage, result any) (o outgoing, err error) {
+	result, o.buffer = splitBuffer(result)
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return o, err
+	}
+	if o.line = withBuffer(ResultLine(id, raw), o.buffer); len(o.line) > c.options.MaxSend {
+		return o, fmt.Errorf("the answer has %d bytes; at most %d are allowed", len(o.line), c.options.MaxSend)
+	}
+	return o, nil
 }
 
 // SendResultWhenRoom is SendResult for results that can wait, because they are large: it blocks while
 // SoftMaxQueuedBytes or more are queued, until ctx ends.
 func (c *Conn) SendResultWhenRoom(ctx context.Context, id json.RawMessage, result any) error {
-	raw, err := json.Marshal(result)
+	o, err := c.encodeResult(id, result)
 	if err != nil {
 		return err
-	}
-	line := ResultLine(id, raw)
-	if len(line) > c.options.MaxSend {
-		return fmt.Errorf("the answer has %d bytes; at most %d are allowed", len(line), c.options.MaxSend)
 	}
 	if err := c.lockWithRoom(ctx); err != nil {
 		return err
 	}
 	defer c.mu.Unlock()
-	_ = c.sendLocked(line) // a broken connection needs no answer
+	_ = c.sendLocked(o) // a broken connection needs no answer
 	return nil
 }
 
@@ -332,7 +388,7 @@ func (c *Conn) NotifyWhenRoom(ctx context.Context, method string, params any) er
 		return err
 	}
 	defer c.mu.Unlock() // so waiting senders continue one by one
-	return c.sendLocked(line)
+	return c.sendLocked(outgoing{line: line})
 }
 
 // lockWithRoom locks c.mu when the queue has room, or accepts no more lines. When ctx ends, it
@@ -360,25 +416,25 @@ func (c *Conn) lockWithRoom(ctx context.Context) error {
 func (c *Conn) Send(line []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.sendLocked(line)
+	return c.sendLocked(outgoing{line: line})
 }
 
-// sendLocked queues a line, or drops the connection if the queue is full. The caller holds c.mu.
-func (c *Conn) sendLocked(line []byte) error {
+// sendLocked queues a message, or drops the connection if the queue is full. The caller holds c.mu.
+func (c *Conn) sendLocked(o outgoing) error {
 	switch {
 	case c.dropCause != nil:
 		return c.dropCause
 	case c.finished:
 		return ErrClosed
-	case c.queued+len(line) > MaxQueuedBytes+c.options.MaxSend:
+	case c.queued+o.size() > MaxQueuedBytes+c.options.MaxSend:
 		c.dropLocked(fmt.Errorf("the other side does not read; %d bytes are queued", c.queued))
 		return c.dropCause
 	}
-	if c.heartbeatTimer != nil {
-		c.lastSent = time.Now()
+	if c.heartbeat.timer != nil {
+		c.heartbeat.lastSent = time.Now()
 	}
-	c.queue = append(c.queue, append(line, '\n'))
-	c.queued += len(line) + 1
+	c.queue = append(c.queue, o)
+	c.queued += o.size()
 	c.wakeWriter()
 	return nil
 }
@@ -409,7 +465,7 @@ func (c *Conn) dropLocked(why error) {
 		return
 	}
 	c.dropCause = why
-	for _, t := range []*time.Timer{c.aliveTimer, c.heartbeatTimer} {
+	for _, t := range []*time.Timer{c.aliveTimer, c.heartbeat.timer} {
 		if t != nil {
 			t.Stop()
 		}
@@ -442,16 +498,16 @@ func (c *Conn) write() {
 	defer close(c.written)
 	for range c.wake {
 		c.mu.Lock()
-		lines, over := c.queue, c.finished || c.dropCause != nil
+		messages, over := c.queue, c.finished || c.dropCause != nil
 		c.queue = nil
 		c.mu.Unlock()
-		for _, line := range lines {
-			if err := c.writeLine(line); err != nil {
+		for _, o := range messages {
+			if err := c.writeMessage(o); err != nil {
 				c.Drop(err)
 				return
 			}
 			c.mu.Lock()
-			c.queued -= len(line)
+			c.queued -= o.size()
 			if c.queued < SoftMaxQueuedBytes {
 				c.signalRoomLocked()
 			}
@@ -466,22 +522,25 @@ func (c *Conn) write() {
 // maxWriteBytes bounds one write to the stream, in bytes.
 const maxWriteBytes = 64 << 10
 
-// writeLine writes one line. It fails if the other side reads no further part of the line within
+// writeMessage writes one message. It fails if the other side reads no further part of it within
 // StallTimeout.
-func (c *Conn) writeLine(line []byte) error {
-	LogLine(c.log.Load(), "line sent", line)
+func (c *Conn) writeMessage(o outgoing) error {
+	LogLine(c.log.Load(), "line sent", o.line)
 	watchdog := time.AfterFunc(c.options.StallTimeout, func() {
 		c.Drop(fmt.Errorf("the other side does not read; a write has blocked for %s", c.options.StallTimeout))
 	})
 	defer watchdog.Stop()
-	for len(line) > maxWriteBytes {
-		if _, err := c.stream.Write(line[:maxWriteBytes]); err != nil {
-			return err
+	for _, rest := range [][]byte{append(o.line, '\n'), o.buffer} {
+		for len(rest) > 0 {
+			part := rest[:min(len(rest), maxWriteBytes)]
+			if _, err := c.stream.Write(part); err != nil {
+				return err
+			}
+			if rest = rest[len(part):]; len(rest) > 0 {
+				c.noteActivity() // answers of the other side may come only after the rest of this message
+				watchdog.Reset(c.options.StallTimeout)
+			}
 		}
-		line = line[maxWriteBytes:]
-		c.noteActivity() // answers of the other side may come only after the rest of this line
-		watchdog.Reset(c.options.StallTimeout)
 	}
-	_, err := c.stream.Write(line)
-	return err
+	return nil
 }

@@ -177,8 +177,8 @@ func TestCall(t *testing.T) {
 				for i := range 100 {
 					go func() {
 						result, err := c.Call(t.Context(), "echo", i)
-						if err == nil && string(result) != mustJSON(t, i) {
-							err = errors.New("got " + string(result))
+						if err == nil && string(result.Result) != mustJSON(t, i) {
+							err = errors.New("got " + string(result.Result))
 						}
 						answers <- err
 					}()
@@ -235,7 +235,7 @@ func TestCall(t *testing.T) {
 			}
 			ctx, stop := context.WithTimeout(t.Context(), time.Second)
 			defer stop()
-			if result, err := c.Call(ctx, "slow", nil); err != nil || string(result) != `"done"` {
+			if result, err := c.Call(ctx, "slow", nil); err != nil || string(result.Result) != `"done"` {
 				t.Errorf("got %s, %v", result, err)
 			}
 		})

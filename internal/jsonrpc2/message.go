@@ -30,6 +30,10 @@ type Message struct {
 	Params json.RawMessage // nil without params
 	Result json.RawMessage // of an answer
 	Error  json.RawMessage // of an answer that reports an error
+
+	// Buffer is the bytes that followed the line; nil without. Only [Conn.Read] sets it.
+	Buffer      []byte
+	bufferBytes json.RawMessage // its size, which the line announces
 }
 
 // IsRequest reports whether the message is a request, which needs an answer.
@@ -63,7 +67,7 @@ func Decode(line []byte) (*Message, error) {
 		}
 		return nil, &Problem{Code: CodeInvalidRequest, Text: "not a JSON-RPC message: it is not an object; batches are not supported"}
 	}
-	m := &Message{Params: object["params"], Result: object["result"], Error: object["error"]}
+	m := &Message{Params: object["params"], Result: object["result"], Error: object["error"], bufferBytes: object["buffer"]}
 	id, hasID := object["id"]
 	isID := IsID(id) && utf8.Valid(id)
 	if isID {
@@ -88,6 +92,19 @@ func Decode(line []byte) (*Message, error) {
 	}
 	m.Method = decodeString(method)
 	return m, nil
+}
+
+// bufferSize returns how many bytes follow the line of a message. An error means that nobody knows
+// where the next line begins.
+func (m *Message) bufferSize() (int, error) {
+	if m.bufferBytes == nil {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(string(m.bufferBytes))
+	if err != nil || n < 1 || n > MaxBufferBytes {
+		return 0, fmt.Errorf("buffer is %.40s: use 1 to %d bytes", m.bufferBytes, MaxBufferBytes)
+	}
+	return n, nil
 }
 
 // decodeString returns the string that raw encodes, or "" if raw is not a string.
@@ -139,6 +156,29 @@ func ProgressToken(params json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return p.Meta.Token
+}
+
+// A Buffered value is params or a result with bytes that follow its line. Nobody may change them
+// later.
+type Buffered struct {
+	Value  any // without the bytes
+	Buffer []byte
+}
+
+// splitBuffer returns what is encoded of params or of a result, and what follows the line.
+func splitBuffer(v any) (rest any, buffer []byte) {
+	if b, ok := v.(Buffered); ok {
+		return b.Value, b.Buffer
+	}
+	return v, nil
+}
+
+// withBuffer adds the size of a buffer to a line, which is an object with a member.
+func withBuffer(line, buffer []byte) []byte {
+	if len(buffer) == 0 {
+		return line
+	}
+	return fmt.Appendf(line[:len(line)-1], `,"buffer":%d}`, len(buffer))
 }
 
 // ResultLine returns the line of an answer with a result, without a newline. result is JSON.

@@ -46,6 +46,12 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
+// readFull fills b with the next bytes.
+func (r *Reader) readFull(b []byte) error {
+	_, err := io.ReadFull(r.in, b)
+	return err
+}
+
 // maxEndBytes bounds the part at each end of a too long line that is searched for the id, in bytes.
 const maxEndBytes = 4 << 10
 

@@ -135,7 +135,7 @@ func (s *pipedServer) request(b *testing.B, method, params string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return string(result)
+	return string(result.Result)
 }
 
 // stop closes the input of the server, and waits until it has ended.

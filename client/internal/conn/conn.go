@@ -187,18 +187,21 @@ func (c *Conn) AwaitEnd(ctx context.Context) {
 // Call calls a method. When ctx ends, the daemon cancels the call. If the daemon is stuck, Call gives
 // up within a time limit.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
-	raw, err := c.rpc.Call(ctx, method, params)
+	a, err := c.rpc.Call(ctx, method, params)
 	if err = callError(err); err != nil || result == nil {
 		return err
 	}
-	if part, ok := result.(*session.FilePart); ok {
-		if rest, data, ok := jsonrpc2.CutData(raw); ok {
-			err = json.Unmarshal(rest, part)
-			part.Data = data
-			return err
-		}
+	err = json.Unmarshal(a.Result, result)
+	if a.Buffer == nil || err != nil {
+		return err
 	}
-	return json.Unmarshal(raw, result)
+	switch part := result.(type) {
+	case *session.FilePart:
+		part.Data = a.Buffer
+	case *session.BlobPart:
+		part.Data = a.Buffer
+	}
+	return nil
 }
 
 // callError converts the error of a call for the caller.

@@ -80,9 +80,9 @@ func (c *Conn) awaitHello(ctx context.Context, d fmt.Stringer, hello *jsonrpc2.P
 	defer stop()
 	defer context.AfterFunc(ctx, func() { c.rpc.Drop(context.Cause(ctx)) })() // a silent daemon sends no error
 	var g DaemonGreeting
-	raw, err := c.rpc.AwaitAnswer(ctx, hello)
+	a, err := c.rpc.AwaitAnswer(ctx, hello)
 	if err = callError(err); err == nil {
-		err = json.Unmarshal(raw, &g)
+		err = json.Unmarshal(a.Result, &g)
 	}
 	switch {
 	case err == nil:

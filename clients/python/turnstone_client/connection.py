@@ -31,6 +31,7 @@ class Connection:
         self.streams: Dict[str, "Stream"] = {}
         self.functions: "Optional[FunctionHost]" = None  # answers the requests of the daemon
         self._writer = writer
+        self._draining = asyncio.Lock()
         self._calls: Dict[int, Tuple[str, "asyncio.Future[Any]"]] = {}
         self._progress: Dict[int, Progress] = {}
         self._last_id = 0
@@ -43,7 +44,10 @@ class Connection:
         await asyncio.wait([self._reading])
 
     async def call(self, method: str, params: Dict[str, Any], progress: Optional[Progress] = None) -> Any:
-        """Make a call once. A LostConnection says that its answer did not come."""
+        """Make a call once. A LostConnection says that its answer did not come.
+
+        A param "data" that is bytes follows the line. So does the "data" of a result, if the params ask for it with "buffer".
+        """
         if self.lost:
             raise LostConnection(self.lost)
         self._last_id += 1
@@ -54,8 +58,13 @@ class Connection:
         answer = asyncio.get_running_loop().create_future()
         self._calls[number] = method, answer
         try:
-            self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            await self._writer.drain()
+            data = params.get("data")
+            if isinstance(data, bytes):
+                params = {name: value for name, value in params.items() if name != "data"}
+                self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, data)
+            else:
+                self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+            await self._drain()
             await asyncio.wait([answer])  # does not cancel the answer
             return answer.result()
         except asyncio.CancelledError:
@@ -81,7 +90,9 @@ class Connection:
             if continues or method in ("turn/start", "turn/input"):
                 await asyncio.wait([answer], timeout=INTERRUPT_TIMEOUT)
 
-    def _send(self, message: Dict[str, Any]) -> None:
+    def _send(self, message: Dict[str, Any], data: bytes = b"") -> None:
+        if data:
+            message["buffer"] = len(data)
         try:
             line = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode() + b"\n"
         except UnicodeEncodeError as error:
@@ -91,6 +102,8 @@ class Connection:
         if self._writer.transport.is_closing():
             raise ConnectionResetError(self.lost or "it was closed")
         self._writer.write(line)
+        if data:
+            self._writer.write(data)
 
     def answer(self, answer: "Union[bytes, Dict[str, Any]]") -> None:
         """Answer a request of the daemon, with a message or a line. An answer that cannot be sent is for nobody."""
@@ -102,6 +115,10 @@ class Connection:
 
     async def drain(self) -> None:
         with contextlib.suppress(OSError):
+            await self._drain()
+
+    async def _drain(self) -> None:
+        async with self._draining:  # before Python 3.11 only one task may do it
             await self._writer.drain()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
@@ -111,8 +128,11 @@ class Connection:
                 line = await reader.readline()
                 if not line.endswith(b"\n"):
                     break
-                self._received(json.loads(line), len(line))
-        except (OSError, ValueError, asyncio.CancelledError) as error:
+                message = json.loads(line)
+                if "buffer" in message:
+                    message["result"]["data"] = await reader.readexactly(message["buffer"])
+                self._received(message, len(line))
+        except (OSError, EOFError, ValueError, asyncio.CancelledError) as error:
             why = str(error) or type(error).__name__
         finally:
             self.lost = str(why)

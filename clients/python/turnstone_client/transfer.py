@@ -8,19 +8,20 @@ name of the session. A path is relative to the working directory of the session,
 from __future__ import annotations
 
 import asyncio
-import base64
+import collections
 import contextlib
-import hashlib
 import os
 import secrets
 import stat
 import urllib.parse
-from typing import Any, BinaryIO, Callable, Dict, List, Optional, Union
+import zlib
+from typing import Any, BinaryIO, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Union
 
 from . import wire
 from .errors import TurnstoneError
 
 PIECE = 1 << 20  # bytes; the daemon takes and sends no more at once
+WINDOW = 4  # pieces that are under way at the same time, so that a copy does not wait for each answer
 ABORT_TIMEOUT = 5.0  # seconds; of the call that gives up a transfer
 
 Path = Union[str, "os.PathLike[str]"]
@@ -66,18 +67,38 @@ async def put(session: Any, path: Source, to: Optional[str] = None, overwrite: b
 
 
 async def _send_pieces(session: Any, source: Any, params: Dict[str, Any], on_progress: Optional[Progress]) -> None:
-    digest, offset, last = hashlib.sha256(), 0, False
+    def arrived(progress: Dict[str, Any]) -> None:
+        if on_progress is not None:
+            on_progress(progress["bytes"])
+
+    pieces = _pieces(source)
+    arrived(await session._call("file/put", {**params, **next(pieces)}))  # the session begins the transfer with it
+    await _call_ahead(session, "file/put", ({**params, **piece} for piece in pieces), arrived)
+
+
+def _pieces(source: Any) -> Iterator[Dict[str, Any]]:
+    checksum, offset, last = 0, 0, False
     while not last:
         data = _read_piece(source)
-        digest.update(data)
-        last = len(data) < PIECE
-        piece = {**params, "offset": offset, "data": base64.b64encode(data).decode()}
-        if last:
-            piece.update(last=True, digest=digest.hexdigest())
-        await session._call("file/put", piece)
+        checksum, last = zlib.crc32(data, checksum), len(data) < PIECE
+        yield {"offset": offset, "data": data, **({"last": True, "crc32": "%08x" % checksum} if last else {})}
         offset += len(data)
-        if on_progress is not None:
-            on_progress(offset)
+
+
+async def _call_ahead(session: Any, method: str, calls: Iterable[Dict[str, Any]], handle: Callable[[Dict[str, Any]], None]) -> None:
+    """Make calls with these params, WINDOW at the same time, and handle their results in order."""
+    sent: "Deque[asyncio.Future[Any]]" = collections.deque()
+    try:
+        for params in calls:
+            sent.append(asyncio.ensure_future(session._call(method, params)))
+            if len(sent) == WINDOW:
+                handle(await sent.popleft())
+        while sent:
+            handle(await sent.popleft())
+    finally:
+        for call in sent:
+            call.cancel()
+        await asyncio.gather(*sent, return_exceptions=True)
 
 
 def _read_piece(source: Any) -> bytes:
@@ -137,25 +158,25 @@ async def get(session: Any, name: str, to: Target = None, *, on_progress: Option
 
 
 async def _receive(session: Any, name: str, write: Callable[[bytes], Any], on_progress: Optional[Progress]) -> Dict[str, Any]:
-    """Write a file, up to the size that it had at first, and return the first part without its data."""
-    first: Dict[str, Any] = {}
-    offset = 0
-    while True:
-        part = await session._call("file/get", {"path": _sendable(name), "offset": offset})
-        first = first or {**part, "data": ""}
-        data = base64.b64decode(part["data"])[: first["bytes"] - offset]
-        if part.get("id") != first.get("id") or offset < first["bytes"] and not data:
-            raise _changed(name, offset, first["bytes"])
-        write(data)
-        offset += len(data)
+    """Write a file, up to the size that it had at first, and return the first part."""
+    params = {"path": _sendable(name), "buffer": True}
+    first = await session._call("file/get", params)
+    size, offset = len(first["data"]), 0  # of each part but the last
+
+    def arrived(part: Dict[str, Any]) -> None:
+        nonlocal offset
+        rest = first["bytes"] - offset
+        if part.get("id") != first.get("id") or len(part["data"]) < min(rest, max(size, 1)):
+            raise TurnstoneError("file_changed", "%s was changed while it was read, after %d of %d bytes; read it again" % (name, offset, first["bytes"]))
+        write((part["data"] or b"")[:rest])
+        offset += min(len(part["data"]), rest)
         if on_progress is not None:
             on_progress(offset)
-        if offset >= first["bytes"]:
-            return first
 
-
-def _changed(name: str, offset: int, size: int) -> TurnstoneError:
-    return TurnstoneError("file_changed", "%s was changed while it was read, after %d of %d bytes; read it again" % (name, offset, size))
+    arrived(first)
+    offsets = range(size, first["bytes"], size) if size else ()
+    await _call_ahead(session, "file/get", ({**params, "offset": at} for at in offsets), arrived)
+    return first
 
 
 async def list_files(session: Any, path: str = "") -> "wire.FileList":

@@ -134,6 +134,7 @@ class BlobParams(_BlobParams, total=False):
 
     offset: int
     limit: int  # bytes, at most session.MaxPartBytes, which 0 means
+    buffer: bool  # the data follows the line of the answer
 
 
 class _BlobPart(TypedDict):
@@ -389,6 +390,7 @@ class FileParams(TypedDict, total=False):
     path: str  # "" is the working directory
     offset: int
     limit: int  # bytes, at most session.MaxPartBytes, which 0 means
+    buffer: bool  # the data follows the line of the answer
 
 
 class _FilePart(TypedDict):
@@ -970,7 +972,7 @@ class PutFileParams(_PutFileParams, total=False):
     offset: int  # where the piece begins; 0 begins the transfer
     data: str  # at most MaxPartBytes
     last: bool
-    digest: str  # with Last: the SHA-256 of the file, in hexadecimal
+    crc32: str  # CRC32 may be given with Last: the CRC-32 of the file as in gzip (RFC 1952), as 8 hexadecimal digits. A file with another one is not written.
     overwrite: bool  # replace a file of that name
     executable: bool  # the user may execute the file
     parents: bool  # create missing directories of the path

@@ -1,12 +1,11 @@
 // One connection to a daemon: lines of JSON-RPC over a stream. Client makes them, one after the other.
 import { setMaxListeners } from "node:events";
 import type { Readable, Writable } from "node:stream";
-import { StringDecoder } from "node:string_decoder";
 import { LostConnection, TurnstoneError } from "./error.ts";
 import type { FunctionHost } from "./functions.ts";
 import type { Methods } from "./wire.ts";
 
-// Bounds, in characters and milliseconds.
+// Bounds, in bytes and milliseconds.
 const maxLine = 20 << 20; // the daemon sends at most 16 MiB
 const maxQueued = 4 << 20; // queued for a subscription whose reader is slow
 const messageOverhead = 512; // approximate memory of a notification in addition to its text
@@ -20,6 +19,10 @@ export interface CallOptions {
   progress?: ((seconds: number, message: string) => void) | undefined;
   /** @internal Called when the call has been sent. */
   sent?: () => void;
+  /** @internal Bytes that follow the line. */
+  buffer?: Uint8Array;
+  /** @internal Called with the bytes that follow the line of the answer. */
+  buffered?: (data: Buffer) => void;
 }
 
 /** The two directions of a connection. */
@@ -38,18 +41,18 @@ interface Pending {
   method: string;
   resolve: (result: unknown) => void;
   reject: (error: Error) => void;
-  progress: CallOptions["progress"];
+  options: CallOptions;
 }
 
 type Message = { method: string; params: any };
 
 /**
  * The queued notifications of a subscription, which its reader has not received yet. The daemon pauses
- * when more than maxQueued characters are queued, and resumes when half of them have been read. Until the
+ * when more than maxQueued bytes are queued, and resumes when half of them have been read. Until the
  * pause takes effect, the daemon still sends its own queue: at most a megabyte and one notification.
  */
 export class Stream {
-  /** Size of the queued notifications, in characters. */
+  /** Size of the queued notifications, in bytes. */
   size = 0;
   /** The daemon has paused, because so much is queued. */
   isFull = false;
@@ -154,28 +157,42 @@ export class Connection {
 
   private listen(): void {
     const { readable, writable } = this.transport;
-    const decoder = new StringDecoder("utf8");
-    let parts: string[] = [];
-    let buffered = 0;
+    let parts: Buffer[] = []; // of a line, or of the bytes that follow one
+    let length = 0; // of all parts
+    let message: any; // whose bytes are read; undefined while a line is read
     const fail = (why: string): void => {
       this.end(why);
       this.transport.destroy();
     };
-    readable.on("data", (bytes: Buffer) => {
-      let chunk = decoder.write(bytes);
-      for (let at = chunk.indexOf("\n"); at >= 0; at = chunk.indexOf("\n")) {
-        const line = parts.join("") + chunk.slice(0, at);
-        chunk = chunk.slice(at + 1);
-        parts = [];
-        buffered = 0;
+    const take = (last: Buffer): Buffer => {
+      const whole = Buffer.concat([...parts, last]);
+      parts = [];
+      length = 0;
+      return whole;
+    };
+    readable.on("data", (chunk: Buffer) => {
+      while (chunk.length > 0) {
+        const end = message ? message.buffer - length : chunk.indexOf(10);
+        if (end < 0 || end > chunk.length) {
+          parts.push(chunk);
+          if ((length += chunk.length) > maxLine) fail("a line is too long");
+          return;
+        }
+        const whole = take(chunk.subarray(0, end));
+        chunk = chunk.subarray(message ? end : end + 1);
         try {
-          this.received(JSON.parse(line), line.length);
+          if (message) {
+            this.received(message, 0, whole);
+            message = undefined;
+            continue;
+          }
+          const next = JSON.parse(whole.toString());
+          if (next.buffer) message = next;
+          else this.received(next, whole.length);
         } catch (error) {
           return fail((error as Error).message);
         }
       }
-      parts.push(chunk);
-      if ((buffered += chunk.length) > maxLine) fail("a line is too long");
     });
     for (const end of new Set<Readable | Writable>([readable, writable])) end.on("error", (error: Error) => fail(error.message));
     readable.on("end", () => fail("the daemon hung up"));
@@ -192,7 +209,7 @@ export class Connection {
     this.functions?.disconnected(this);
   }
 
-  private received(message: any, size: number): void {
+  private received(message: any, size: number, buffer?: Buffer): void {
     if (message.method === undefined) {
       const call = this.calls.get(message.id);
       this.calls.delete(message.id);
@@ -203,12 +220,13 @@ export class Connection {
       } else {
         const { subscription } = message.result;
         if (call.method === "stream/subscribe") this.streams.set(subscription, new Stream(this, subscription)); // its notifications are next
+        if (buffer) call.options.buffered?.(buffer);
         call.resolve(message.result);
       }
     } else if (message.method === "notifications/progress") {
       const call = this.calls.get(message.params.progressToken);
       try {
-        call?.progress?.(message.params.progress, message.params.message ?? "");
+        call?.options.progress?.(message.params.progress, message.params.message ?? "");
       } catch (error) {
         this.calls.delete(message.params.progressToken);
         call!.reject(error as Error);
@@ -240,12 +258,12 @@ export class Connection {
   /** Makes a call once. A LostConnection says that its answer did not come. */
   async call<M extends keyof Methods>(method: M, params: Methods[M]["params"], options: CallOptions = {}): Promise<Methods[M]["result"]> {
     if (this.lost) throw new LostConnection(this.lost);
-    const { signal, progress } = options;
+    const { signal, progress, buffer } = options;
     signal?.throwIfAborted();
     const id = ++this.lastId;
     const meta = progress ? { _meta: { progressToken: id } } : {};
-    const line = JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta } }) + "\n"; // before the call is registered: it may throw
-    const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { method, resolve, reject, progress }));
+    const line = JSON.stringify({ jsonrpc: "2.0", id, method, params: { ...params, ...meta }, ...(buffer?.length ? { buffer: buffer.length } : {}) }) + "\n"; // before the call is registered: it may throw
+    const answer = new Promise<unknown>((resolve, reject) => this.calls.set(id, { method, resolve, reject, options }));
     let timer: NodeJS.Timeout | undefined;
     const cancel = (): void => {
       const call = this.calls.get(id);
@@ -266,6 +284,7 @@ export class Connection {
     this.hold();
     try {
       this.transport.writable.write(line);
+      if (buffer?.length) this.transport.writable.write(buffer);
       options.sent?.();
       return (await answer) as Methods[M]["result"];
     } finally {

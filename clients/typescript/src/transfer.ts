@@ -1,16 +1,24 @@
 // Files of a session's working directory: put, get, list and remove.
-import { createHash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { open, rename, rm, type FileHandle } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import * as zlib from "node:zlib";
+import type { CallOptions } from "./connection.ts";
 import { TurnstoneError } from "./error.ts";
 import type { FileList, Methods } from "./wire.ts";
 
 const pieceBytes = 1 << 20; // the daemon takes and sends no more at once
+const windowCalls = 4; // calls under way at the same time, so that a copy does not wait for each answer
+
+/** Missing before Node.js 20.15. The daemon checks a file only if it gets a checksum. */
+const crc32 = (zlib as { crc32?: (data: Uint8Array, value: number) => number }).crc32;
+
+type FilePart = Omit<Methods["file/get"]["result"], "data"> & { data: Buffer };
 
 /** What the functions need of a session: its name and the calls of its connection. */
 export interface TransferSession {
   readonly name: string;
-  call<M extends keyof Methods>(method: M, params: Methods[M]["params"]): Promise<Methods[M]["result"]>;
+  call<M extends keyof Methods>(method: M, params: Methods[M]["params"], options?: CallOptions): Promise<Methods[M]["result"]>;
 }
 
 export interface PutOptions {
@@ -50,15 +58,48 @@ export async function put(session: TransferSession, source: string | Uint8Array 
 }
 
 async function sendPieces(session: TransferSession, pieces: AsyncIterable<Buffer>, params: Methods["file/put"]["params"], options: PutOptions): Promise<void> {
-  const digest = createHash("sha256");
-  let offset = 0;
-  for await (const data of pieces) {
-    options.signal?.throwIfAborted();
-    digest.update(data);
-    const last = data.length < pieceBytes;
-    await session.call("file/put", { ...params, offset, data: data.toString("base64"), ...(last ? { last, digest: digest.digest("hex") } : {}) });
-    offset += data.length;
-    options.onProgress?.(offset);
+  const sent = new Window<Methods["file/put"]["result"]>((progress) => options.onProgress?.(progress.bytes));
+  let [offset, checksum] = [0, 0];
+  try {
+    for await (const data of pieces) {
+      options.signal?.throwIfAborted();
+      const last = data.length < pieceBytes;
+      if (crc32) checksum = crc32(data, checksum);
+      const end = last ? { last, ...(crc32 ? { crc32: checksum.toString(16).padStart(8, "0") } : {}) } : {};
+      await sent.add(session.call("file/put", { ...params, offset, ...end }, { buffer: data }));
+      if (offset === 0) await sent.settle(); // the session begins the transfer with the first piece
+      offset += data.length;
+    }
+    await sent.settle();
+  } finally {
+    await sent.abandon();
+  }
+}
+
+/** The calls of a copy that are under way. Their results are handled in order. */
+class Window<R> {
+  private calls: Promise<R>[] = [];
+  private readonly handle: (result: R) => void | Promise<void>;
+
+  constructor(handle: (result: R) => void | Promise<void>) {
+    this.handle = handle;
+  }
+
+  /** Adds a call, and waits until a further one may be made. */
+  async add(call: Promise<R>): Promise<void> {
+    call.catch(() => {}); // it is awaited later
+    this.calls.push(call);
+    await this.settle(windowCalls - 1);
+  }
+
+  /** Waits until at most this many calls have no result. */
+  async settle(left = 0): Promise<void> {
+    while (this.calls.length > left) await this.handle(await this.calls.shift()!);
+  }
+
+  /** Waits for the calls that are left, whatever becomes of them. */
+  async abandon(): Promise<void> {
+    await Promise.allSettled(this.calls.splice(0));
   }
 }
 
@@ -132,20 +173,33 @@ export async function getFile(session: TransferSession, path: string, to: string
   }
 }
 
-async function receive(session: TransferSession, path: string, write: (data: Buffer) => Promise<void>, options: GetOptions): Promise<Methods["file/get"]["result"]> {
-  let first: Methods["file/get"]["result"] | undefined;
-  for (let offset = 0; ; ) {
+async function receive(session: TransferSession, path: string, write: (data: Buffer) => Promise<void>, options: GetOptions): Promise<FilePart> {
+  const read = async (offset: number): Promise<FilePart> => {
+    let data: Buffer = Buffer.alloc(0);
+    const part = await session.call("file/get", { session: session.name, path, offset, buffer: true }, { buffered: (bytes) => (data = bytes) });
+    return { ...part, data };
+  };
+  const first = await read(0);
+  const size = first.data.length; // of each part but the last
+  let offset = 0;
+  const parts = new Window<FilePart>(async (part) => {
     options.signal?.throwIfAborted();
-    const part = await session.call("file/get", { session: session.name, path, offset });
-    first ??= part;
-    const data = Buffer.from(part.data, "base64").subarray(0, first.bytes - offset);
-    if (part.id !== first.id || (offset < first.bytes && data.length === 0)) {
+    const rest = first.bytes - offset;
+    if (part.id !== first.id || part.data.length < Math.min(rest, Math.max(size, 1))) {
       throw new TurnstoneError("file_changed", `${path} was changed while it was read, after ${offset} of ${first.bytes} bytes; read it again`);
     }
+    const data = part.data.subarray(0, rest);
     await write(data);
     offset += data.length;
     options.onProgress?.(offset);
-    if (offset >= first.bytes) return first;
+  });
+  try {
+    await parts.add(Promise.resolve(first));
+    for (let at = size; size > 0 && at < first.bytes; at += size) await parts.add(read(at));
+    await parts.settle();
+    return first;
+  } finally {
+    await parts.abandon();
   }
 }
 

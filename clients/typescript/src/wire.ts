@@ -83,6 +83,8 @@ export interface BlobParams {
   offset?: number;
   /** bytes, at most session.MaxPartBytes, which 0 means */
   limit?: number;
+  /** the data follows the line of the answer */
+  buffer?: boolean;
 }
 
 /** A BlobPart is a part of data that a page left out and named by its digest. */
@@ -322,6 +324,8 @@ export interface FileParams {
   offset?: number;
   /** bytes, at most session.MaxPartBytes, which 0 means */
   limit?: number;
+  /** the data follows the line of the answer */
+  buffer?: boolean;
 }
 
 /** A FilePart is a part of a file. Bytes is the current size of the file. A file of the session's own directory may grow, and it starts over when it is full. */
@@ -785,8 +789,8 @@ export interface PutFileParams {
   /** at most MaxPartBytes */
   data?: string;
   last?: boolean;
-  /** with Last: the SHA-256 of the file, in hexadecimal */
-  digest?: string;
+  /** CRC32 may be given with Last: the CRC-32 of the file as in gzip (RFC 1952), as 8 hexadecimal digits. A file with another one is not written. */
+  crc32?: string;
   /** replace a file of that name */
   overwrite?: boolean;
   /** the user may execute the file */

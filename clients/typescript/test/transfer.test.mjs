@@ -37,7 +37,7 @@ function transferTest(name, body) {
     mkdirSync(local);
     try {
       await client.create({ name: "main", language: "python", dir: work });
-      await body({ name: "main", call: (method, params) => client.call(method, params) }, work, local);
+      await body({ name: "main", call: (method, params, options) => client.call(method, params, options) }, work, local);
     } finally {
       await client.close();
       daemon.kill("SIGTERM");
@@ -82,7 +82,7 @@ transferTest("errors have kinds", async (session, work, local) => {
   await rejects(get(session, "b"), "no_file");
   await rejects(removeFile(session, "b"), "no_file");
   await rejects(put(session, Buffer.from("x"), { to: "../b" }), "no_access");
-  writeFileSync(join(work, "grows"), Buffer.alloc(2 * piece));
+  writeFileSync(join(work, "grows"), Buffer.alloc(20 * piece)); // more than is read ahead
   await rejects(getFile(session, "grows", join(local, "x"), { onProgress: () => appendFileSync(join(work, "grows"), "y") }), "file_changed");
   assert.deepEqual(readdirSync(local), []);
 });

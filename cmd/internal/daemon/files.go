@@ -7,6 +7,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor"
 )
@@ -25,13 +26,17 @@ func (d *Daemon) handleFiles(ctx context.Context, _ *rpcserver.Request, p protoc
 }
 
 // handleFile returns a part of one file of a session.
-func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p protocol.FileParams) (session.FilePart, error) {
+func (d *Daemon) handleFile(ctx context.Context, _ *rpcserver.Request, p protocol.FileParams) (any, error) {
 	d.noteUse()
-	return withFileSession(d, p.FilesParams, func(e *openSession) (session.FilePart, error) {
+	part, err := withFileSession(d, p.FilesParams, func(e *openSession) (session.FilePart, error) {
 		return e.session.File(ctx, p.Path, p.Offset, p.Limit)
 	}, func(l supervisor.CrashedSession) (session.FilePart, error) {
 		return l.File(p.Path, p.Offset, p.Limit)
 	})
+	if err != nil || !p.Buffer {
+		return part, err
+	}
+	return jsonrpc2.Buffered{Value: &part, Buffer: takeData(&part.BlobPart)}, nil
 }
 
 // handlePutFile takes a piece of a file. A piece may come again, because its client got no answer.

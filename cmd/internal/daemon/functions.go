@@ -272,7 +272,7 @@ func (f *functionSet) call(ctx context.Context, name, label string, args map[str
 		return nil, f.callError(name, label, err)
 	}
 	var result protocol.FunctionResult
-	if err := json.Unmarshal(answer, &result); err != nil || result.Value == nil {
+	if err := json.Unmarshal(answer.Result, &result); err != nil || result.Value == nil {
 		return nil, &session.CallError{Name: "CallError", Message: fmt.Sprintf("%s: %s has answered without a value", name, label)}
 	}
 	value, err := protocol.DecodeResult(result.Value)

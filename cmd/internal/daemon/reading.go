@@ -6,6 +6,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
+	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -37,11 +38,22 @@ func (d *Daemon) handleSearch(ctx context.Context, _ *rpcserver.Request, p proto
 	return e.session.Search(ctx, p.SearchQuery)
 }
 
-func (d *Daemon) handleBlob(ctx context.Context, _ *rpcserver.Request, p protocol.BlobParams) (session.BlobPart, error) {
+// takeData takes the data out of a part, to send it as the buffer of an answer.
+func takeData(part *session.BlobPart) []byte {
+	data := part.Data
+	part.Data = []byte{}
+	return data
+}
+
+func (d *Daemon) handleBlob(ctx context.Context, _ *rpcserver.Request, p protocol.BlobParams) (any, error) {
 	d.noteUse()
 	e, err := d.readableSession(p.Session)
 	if err != nil {
-		return session.BlobPart{}, err
+		return nil, err
 	}
-	return e.session.Blob(ctx, p.Digest, p.Offset, p.Limit)
+	part, err := e.session.Blob(ctx, p.Digest, p.Offset, p.Limit)
+	if err != nil || !p.Buffer {
+		return part, err
+	}
+	return jsonrpc2.Buffered{Value: &part, Buffer: takeData(&part)}, nil
 }

@@ -152,7 +152,7 @@ func (c *Conn) startCall(m *jsonrpc2.Message) {
 		c.refuseMessage(m.ID, Errorf(CodeInvalidParams, KindInvalidParams, "the params contain %s and cannot be decoded", invalid))
 		return
 	}
-	r := &Request{Method: m.Method, Params: m.Params, Conn: c, First: !c.hasRequest, id: m.ID, token: jsonrpc2.ProgressToken(m.Params)}
+	r := &Request{Method: m.Method, Params: m.Params, Buffer: m.Buffer, Conn: c, First: !c.hasRequest, id: m.ID, token: jsonrpc2.ProgressToken(m.Params)}
 	c.hasRequest = true
 	r.ctx, r.cancel = context.WithCancelCause(c.Context())
 	key := jsonrpc2.IDKey(m.ID)
@@ -191,6 +191,7 @@ func (c *Conn) runCall(r *Request, handler Handler) {
 	} else {
 		err = Errorf(CodeFailed, KindShuttingDown, "the server is shutting down")
 	}
+	c.Recycle(r.Buffer)
 	if r.Commit() {
 		err = Errorf(CodeCancelled, KindCancelled, "cancelled")
 	}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-
-	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 )
 
-// dataParams are params whose field "data" may be large.
-type dataParams interface{ SetData(data []byte) }
+// dataParams are params whose field "data" may be the buffer of the request.
+type dataParams interface {
+	// SetData sets the field, and reports false if it is set already.
+	SetData(data []byte) bool
+}
 
 // Decode reads params, which must be an object, into p. A field that p does not have is an error,
 // so that a misspelt field is not mistaken for a default.
@@ -31,12 +32,6 @@ func (r *Request) Decode(p any) error {
 		delete(fields, "_meta")
 		params = mustMarshal(fields)
 	}
-	if large, ok := p.(dataParams); ok {
-		if rest, data, ok := jsonrpc2.CutData(params); ok {
-			params = rest
-			defer large.SetData(data)
-		}
-	}
 	if err := checkKeys(params, p); err != nil {
 		return InvalidParams("%s: %v", r.Method, err)
 	}
@@ -44,6 +39,13 @@ func (r *Request) Decode(p any) error {
 	d.DisallowUnknownFields()
 	if err := d.Decode(p); err != nil {
 		return InvalidParams("%s: %v", r.Method, err)
+	}
+	if r.Buffer == nil {
+		return nil
+	}
+	large, ok := p.(dataParams)
+	if !ok || !large.SetData(r.Buffer) {
+		return InvalidParams("%s takes no buffer, or its data was given twice", r.Method)
 	}
 	return nil
 }

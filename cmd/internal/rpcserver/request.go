@@ -12,6 +12,7 @@ import (
 type Request struct {
 	Method string
 	Params json.RawMessage // an object or an array; nil without params
+	Buffer []byte          // the bytes that followed the line; nil without
 	Conn   *Conn
 	First  bool // this is the first request of its connection
 

@@ -2,6 +2,7 @@ package rpcserver
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,6 +73,16 @@ func handleEcho(_ context.Context, r *Request) (any, error) {
 	return r.Params, nil
 }
 
+type putParams struct {
+	Data []byte `json:"data"`
+}
+
+func (p *putParams) SetData(data []byte) bool {
+	isSet := p.Data != nil
+	p.Data = bytes.Clone(data)
+	return !isSet
+}
+
 func TestMessages(t *testing.T) {
 	t.Run("answers a malformed line and goes on", func(t *testing.T) {
 		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
@@ -130,6 +141,23 @@ func TestMessages(t *testing.T) {
 		}()
 		if got, want := p.receive(), `{"jsonrpc":"2.0","id":1,"result":["`+text+`"]}`; got != want {
 			t.Errorf("got %d bytes, want %d", len(got), len(want))
+		}
+	})
+
+	t.Run("takes bytes after a line as the data of a method that has data", func(t *testing.T) {
+		decode := func(p any) Handler {
+			return func(_ context.Context, r *Request) (any, error) { return p, r.Decode(p) }
+		}
+		p := newTestClient(t, &Server{InlineMethods: map[string]Handler{"put": decode(&putParams{}), "get": decode(&struct{}{})}})
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"put","buffer":3}` + "\na\nb" + `{"jsonrpc":"2.0","id":2,"method":"get","buffer":1}` + "\n{" + `{"jsonrpc":"2.0","id":3,"method":"nope","buffer":1}` + "\n{" + `{"jsonrpc":"2.0","id":4,"method":"put","params":{"data":"eA=="},"buffer":1}` + "\nx" + `{"jsonrpc":"2.0","id":5,"method":"put","buffer":-1}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":1,"result":{"data":"YQpi"}}`)
+		const refused = ` takes no buffer, or its data was given twice","data":{"kind":"invalid_params"}}}`
+		p.wantLine(`{"jsonrpc":"2.0","id":2,"error":{"code":-32602,"message":"get` + refused)
+		p.wantLine(`{"jsonrpc":"2.0","id":3,"error":{"code":-32601,"message":"method not found: \"nope\"","data":{"kind":"unknown_method"}}}`)
+		p.wantLine(`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"put` + refused)
+		p.wantLine(`{"jsonrpc":"2.0","id":5,"error":{"code":-32600,"message":"buffer is -1: use 1 to 1048576 bytes","data":{"kind":"invalid_request"}}}`)
+		if p.lines.Scan() {
+			t.Errorf("the connection goes on: %s", p.lines.Text())
 		}
 	})
 

@@ -1,11 +1,12 @@
 package workdir
 
 import (
+	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"fmt"
 	"hash"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"regexp"
@@ -23,6 +24,9 @@ const (
 
 	// maxIdleTime is how long a transfer waits for its next piece while others need its place.
 	maxIdleTime = 10 * time.Minute
+
+	// maxGapTime is how long a piece waits for the ones before it.
+	maxGapTime = time.Minute
 
 	// maxDone bounds the complete transfers that are remembered, so that their last piece can come
 	// again.
@@ -50,22 +54,24 @@ type put struct {
 	name string
 	used time.Time // of its last piece; guarded by Puts.mu
 
-	mu        sync.Mutex // held while a piece is written to the disk
+	mu        sync.Mutex    // held while a piece is written to the disk
+	moved     chan struct{} // closed when bytes or isOver changes
 	at        *place
 	temp      string
 	file      *os.File // nil before the first piece
 	isOver    bool     // the file has its name, or the transfer was given up
 	fileInfo  fs.FileInfo
 	bytes     int64
-	sum       hash.Hash
+	sum       hash.Hash32
 	overwrite bool
 }
 
 // transferID is the form of FilePiece.Transfer.
 var transferID = regexp.MustCompile(`^[A-Za-z0-9_-]{16,64}$`)
 
-// Take takes a piece. dir is asked for only where a name is created.
-func (p *Puts) Take(dir func() (Dir, error), piece session.FilePiece) (session.PutProgress, error) {
+// Take takes a piece. It waits for the pieces before it, until ctx ends. dir is asked for only where a
+// name is created.
+func (p *Puts) Take(ctx context.Context, dir func() (Dir, error), piece session.FilePiece) (session.PutProgress, error) {
 	var none session.PutProgress
 	switch {
 	case !transferID.MatchString(piece.Transfer):
@@ -86,7 +92,11 @@ func (p *Puts) Take(dir func() (Dir, error), piece session.FilePiece) (session.P
 	}
 	one.mu.Lock()
 	defer one.mu.Unlock()
+	if err := one.awaitOffsetLocked(ctx, piece.Offset); err != nil {
+		return none, err
+	}
 	now, err := one.take(p, dir, piece)
+	one.signalLocked()
 	if again, ok := errors.AsType[retryableError](err); ok {
 		return now, again.error
 	}
@@ -126,7 +136,7 @@ func (p *Puts) find(piece session.FilePiece) (*put, *donePut, error) {
 	case one == nil && len(p.open) >= session.MaxOpenPuts && !p.dropIdleLocked():
 		return nil, nil, session.Errorf(session.KindLimit, "%d files are being put into this session; wait until one of them is complete", len(p.open))
 	case one == nil:
-		one = &put{path: piece.Path, sum: sha256.New(), overwrite: piece.Overwrite}
+		one = &put{path: piece.Path, sum: crc32.NewIEEE(), overwrite: piece.Overwrite, moved: make(chan struct{})}
 		if p.open == nil {
 			p.open = map[string]*put{}
 		}
@@ -198,7 +208,36 @@ type retryableError struct{ error }
 // sent again.
 func Retryable(err error) error { return retryableError{err} }
 
-// take takes a piece of this file.
+// awaitOffsetLocked waits until the pieces before an offset have arrived, or the transfer is over. The
+// caller holds one.mu, which is released meanwhile.
+func (one *put) awaitOffsetLocked(ctx context.Context, offset int64) error {
+	wait, stop := context.WithTimeout(ctx, maxGapTime)
+	defer stop()
+	for offset > one.bytes && !one.isOver {
+		moved := one.moved
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case wait.Err() != nil || offset > one.bytes+session.MaxAheadBytes:
+			return session.Errorf(session.KindInvalid, "the next piece begins at %d, and this one at %d", one.bytes, offset)
+		}
+		one.mu.Unlock()
+		select {
+		case <-moved:
+		case <-wait.Done():
+		}
+		one.mu.Lock()
+	}
+	return nil
+}
+
+// signalLocked wakes the pieces that wait for others. The caller holds one.mu.
+func (one *put) signalLocked() {
+	close(one.moved)
+	one.moved = make(chan struct{})
+}
+
+// take takes a piece of this file. The ones before it have arrived.
 func (one *put) take(p *Puts, dir func() (Dir, error), piece session.FilePiece) (session.PutProgress, error) {
 	if one.isOver { // it ended while this piece waited
 		return session.PutProgress{}, session.Errorf(session.KindStale, "the transfer %q is over", piece.Transfer)
@@ -208,10 +247,7 @@ func (one *put) take(p *Puts, dir func() (Dir, error), piece session.FilePiece) 
 			return session.PutProgress{}, err
 		}
 	}
-	switch end := piece.Offset + int64(len(piece.Data)); {
-	case piece.Offset > one.bytes:
-		return session.PutProgress{}, retryableError{session.Errorf(session.KindInvalid, "the next piece begins at %d, and this one at %d", one.bytes, piece.Offset)}
-	case end > one.bytes:
+	if end := piece.Offset + int64(len(piece.Data)); end > one.bytes {
 		data := piece.Data[one.bytes-piece.Offset:] // what came before is already there
 		if _, err := one.file.Write(data); err != nil {
 			return session.PutProgress{}, fileError(session.KindFileFailed, err, "%.200q cannot be written: %v", one.name, causeOf(err))
@@ -323,8 +359,8 @@ func (one *put) checkTarget(d Dir, at *place) (fs.FileInfo, error) {
 
 // finish gives the file its name.
 func (one *put) finish(p *Puts, dir func() (Dir, error), piece session.FilePiece) error {
-	if got := hex.EncodeToString(one.sum.Sum(nil)); !strings.EqualFold(piece.Digest, got) {
-		return session.Errorf(session.KindInvalid, "the file has the digest %s, and not %q; it was not written", got, piece.Digest)
+	if got := fmt.Sprintf("%08x", one.sum.Sum32()); piece.CRC32 != "" && !strings.EqualFold(piece.CRC32, got) {
+		return session.Errorf(session.KindInvalid, "the file has the CRC-32 %s, and not %q; it was not written", got, piece.CRC32)
 	}
 	d, err := dir() // the sandbox may have changed since the beginning
 	if err != nil {
@@ -417,4 +453,5 @@ func (one *put) drop() {
 		one.at.close()
 	}
 	one.isOver = true
+	one.signalLocked()
 }

@@ -2,15 +2,18 @@ package workdir
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -31,7 +34,7 @@ func newClient(t *testing.T) *client {
 func (c *client) workingDir() (Dir, error) { return Dir{Path: c.dir, Approver: c.approver}, nil }
 
 func (c *client) take(p session.FilePiece) (session.PutProgress, error) {
-	return c.puts.Take(c.workingDir, p)
+	return c.puts.Take(context.Background(), c.workingDir, p)
 }
 
 // put puts a file in pieces of the given size.
@@ -40,7 +43,7 @@ func (c *client) put(p session.FilePiece, content string, size int) error {
 	for {
 		n := min(size, len(content)-int(p.Offset))
 		if p.Data, p.Last = []byte(content[p.Offset:int(p.Offset)+n]), int(p.Offset)+n == len(content); p.Last {
-			p.Digest = digestOf(content)
+			p.CRC32 = checksumOf(content)
 		}
 		if now, err := c.take(p); err != nil || p.Last {
 			if err == nil && (!now.Done || now.Bytes != int64(len(content))) {
@@ -52,9 +55,8 @@ func (c *client) put(p session.FilePiece, content string, size int) error {
 	}
 }
 
-func digestOf(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	return hex.EncodeToString(sum[:])
+func checksumOf(content string) string {
+	return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(content)))
 }
 
 func (c *client) read(path string) (string, error) {
@@ -122,7 +124,7 @@ func TestPut(t *testing.T) {
 		if _, err := c.read("a"); session.KindOf(err) != session.KindNoFile {
 			t.Errorf("before the last piece: %v", err)
 		}
-		if now, err := c.take(session.FilePiece{Path: "a", Transfer: id, Offset: 3, Data: []byte("two"), Last: true, Digest: digestOf("onetwo")}); err != nil || !now.Done {
+		if now, err := c.take(session.FilePiece{Path: "a", Transfer: id, Offset: 3, Data: []byte("two"), Last: true, CRC32: checksumOf("onetwo")}); err != nil || !now.Done {
 			t.Fatalf("got %+v, %v", now, err)
 		}
 		c.wantNames(t, "a")
@@ -141,10 +143,10 @@ func TestPut(t *testing.T) {
 		if now, err := c.take(p); err != nil || now.Bytes != 7 {
 			t.Fatalf("got %+v, %v", now, err)
 		}
-		p.Offset, p.Data = 9, []byte("x")
+		p.Offset, p.Data = 8+session.MaxAheadBytes, []byte("x")
 		_, err := c.take(p)
-		wantKind(t, "a hole", err, session.KindInvalid)
-		p.Offset, p.Data, p.Last, p.Digest = 7, nil, true, strings.ToUpper(digestOf("1234567"))
+		wantKind(t, "far ahead", err, session.KindInvalid)
+		p.Offset, p.Data, p.Last, p.CRC32 = 7, nil, true, strings.ToUpper(checksumOf("1234567"))
 		for range 3 {
 			if now, err := c.take(p); err != nil || !now.Done || now.Bytes != 7 {
 				t.Fatalf("got %+v, %v", now, err)
@@ -155,12 +157,73 @@ func TestPut(t *testing.T) {
 		}
 	})
 
-	t.Run("a wrong digest, a wrong transfer and a wrong path are refused", func(t *testing.T) {
+	t.Run("pieces that arrive early wait for the ones before them", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := newClient(t)
+			p := session.FilePiece{Path: "a", Transfer: rand.Text(), Data: []byte("1")}
+			if _, err := c.take(p); err != nil {
+				t.Fatal(err)
+			}
+			last := p
+			last.Offset, last.Data, last.Last, last.CRC32 = 3, []byte("4"), true, checksumOf("1234")
+			var pieces sync.WaitGroup
+			pieces.Go(func() {
+				if now, err := c.take(last); err != nil || !now.Done || now.Bytes != 4 {
+					t.Errorf("the last one: got %+v, %v", now, err)
+				}
+			})
+			synctest.Wait()
+			for _, at := range []int64{2, 1} {
+				early := p
+				early.Offset, early.Data = at, []byte{'1' + byte(at)}
+				pieces.Go(func() {
+					if _, err := c.take(early); err != nil {
+						t.Errorf("at %d: %v", at, err)
+					}
+				})
+				synctest.Wait()
+			}
+			pieces.Wait()
+			if got, err := c.read("a"); got != "1234" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	})
+
+	t.Run("a piece waits a minute for one that does not come, or until its call or the transfer ends", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			c := newClient(t)
+			p := session.FilePiece{Path: "a", Transfer: rand.Text(), Data: []byte("1")}
+			if _, err := c.take(p); err != nil {
+				t.Fatal(err)
+			}
+			p.Offset = 2
+			began := time.Now()
+			_, err := c.take(p)
+			wantKind(t, "late", err, session.KindInvalid)
+			if took := time.Since(began); took != maxGapTime {
+				t.Errorf("it waited for %v", took)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			defer stop()
+			if _, err := c.puts.Take(ctx, c.workingDir, p); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a call that ends: %v", err)
+			}
+			time.AfterFunc(time.Second, c.puts.Close)
+			_, err = c.take(p)
+			wantKind(t, "a session that ends", err, session.KindStale)
+			c.wantNames(t)
+		})
+	})
+
+	t.Run("a wrong checksum, a wrong transfer and a wrong path are refused", func(t *testing.T) {
 		t.Parallel()
 		c := newClient(t)
 		id := rand.Text()
-		_, err := c.take(session.FilePiece{Path: "a", Transfer: id, Data: []byte("x"), Last: true, Digest: digestOf("y")})
-		wantKind(t, "a wrong digest", err, session.KindInvalid)
+		_, err := c.take(session.FilePiece{Path: "a", Transfer: id, Data: []byte("x"), Last: true, CRC32: checksumOf("y")})
+		wantKind(t, "a wrong checksum", err, session.KindInvalid)
 		_, err = c.take(session.FilePiece{Path: "a", Transfer: id, Offset: 1})
 		wantKind(t, "a transfer that was given up", err, session.KindStale)
 		_, err = c.take(session.FilePiece{Path: "a", Transfer: "short"})
@@ -188,7 +251,7 @@ func TestPut(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustWrite(t, filepath.Join(c.dir, "b"), "old")
-		_, err := c.take(session.FilePiece{Path: "b", Transfer: id, Last: true, Digest: digestOf("")})
+		_, err := c.take(session.FilePiece{Path: "b", Transfer: id, Last: true, CRC32: checksumOf("")})
 		wantKind(t, "at the end", err, session.KindFileExists)
 		for _, name := range []string{"a", "b"} {
 			if got, err := c.read(name); got != "old" {
@@ -266,9 +329,9 @@ func TestPut(t *testing.T) {
 	t.Run("a piece can be sent again when the sandbox had no answer", func(t *testing.T) {
 		t.Parallel()
 		c := newClient(t)
-		p := session.FilePiece{Path: "a", Transfer: rand.Text(), Data: []byte("x"), Last: true, Digest: digestOf("x")}
+		p := session.FilePiece{Path: "a", Transfer: rand.Text(), Data: []byte("x"), Last: true, CRC32: checksumOf("x")}
 		busy := func() (Dir, error) { return Dir{}, Retryable(session.ErrBusy) }
-		if _, err := c.puts.Take(busy, p); !errors.Is(err, session.ErrBusy) {
+		if _, err := c.puts.Take(t.Context(), busy, p); !errors.Is(err, session.ErrBusy) {
 			t.Fatalf("got %v", err)
 		}
 		if now, err := c.take(p); err != nil || !now.Done {

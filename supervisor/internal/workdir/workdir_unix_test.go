@@ -174,7 +174,7 @@ func TestPut_ReplacedOnTheWay(t *testing.T) {
 		if err := change(c, temps[0]); err != nil {
 			t.Fatal(err)
 		}
-		p.Offset, p.Data, p.Last, p.Digest = 1, nil, true, digestOf("x")
+		p.Offset, p.Data, p.Last, p.CRC32 = 1, nil, true, checksumOf("x")
 		_, err := c.take(p)
 		wantKind(t, name, err, session.KindFileChanged)
 		if _, err := os.Lstat(filepath.Join(c.dir, "d", "a")); err == nil {

@@ -221,5 +221,5 @@ func (p *mcpProbe) request(method string, params map[string]any, result any) err
 	case err != nil:
 		return fmt.Errorf("%s: %w", method, err)
 	}
-	return json.Unmarshal(answer, result)
+	return json.Unmarshal(answer.Result, result)
 }
