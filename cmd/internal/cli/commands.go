@@ -141,7 +141,7 @@ Names of sessions come from the daemon, if one is running.`
 )
 
 func execText() string {
-	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e, from FILE or from standard input. --lang, --python, --r, "+
+	return cmdkit.WrapText(fmt.Sprintf("The code comes from -e, from FILE or from standard input. It runs as a turn, so FILE has no arguments, and no __file__. --lang, --python, --r, "+
 		"--dir, --term, --with and --session-idle-timeout are for a session that exec creates; without --lang it is Python. The exit "+
 		"status is %d when the code is still running after --wait, %d when it waits for input. "+
 		"Ctrl-C interrupts the code, and so does a signal that terminates exec. After a hangup, when the terminal is closed or "+

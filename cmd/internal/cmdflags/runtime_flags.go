@@ -170,8 +170,8 @@ func (r *RuntimeFlags) ResolvePaths() (err error) {
 	if r.IsRemote {
 		return cmdkit.RequireAbsolute("--dir", r.Dir)
 	}
-	if i, err := os.Stat(r.Dir); err != nil || !i.IsDir() {
-		return cmdkit.UsageErrorf("--dir %s: not a directory", r.Dir)
+	if i, err := os.Stat(r.Dir); err != nil || !i.IsDir() { // the directory may also come from a client
+		return cmdkit.UsageErrorf("the directory %s does not exist, or is not a directory", r.Dir)
 	}
 	r.Dir, err = filepath.Abs(r.Dir)
 	return err

@@ -3,6 +3,7 @@ package rpcserver
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -38,6 +39,9 @@ func (r *Request) Decode(p any) error {
 	d := json.NewDecoder(bytes.NewReader(params))
 	d.DisallowUnknownFields()
 	if err := d.Decode(p); err != nil {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return InvalidParams("%s: %s has a JSON %s: use %s", r.Method, wrong.Field, wrong.Value, jsonType(wrong.Type))
+		}
 		return InvalidParams("%s: %v", r.Method, err)
 	}
 	if r.Buffer == nil {
@@ -48,6 +52,24 @@ func (r *Request) Decode(p any) error {
 		return InvalidParams("%s takes no buffer, or its data was given twice", r.Method)
 	}
 	return nil
+}
+
+// jsonType names the JSON type that a Go type is decoded from.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "an array"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	default:
+		return "an integer"
+	}
 }
 
 // checkKeys rejects two mistakes that encoding/json accepts: a field name in another letter case,

@@ -161,6 +161,35 @@ func TestMessages(t *testing.T) {
 		}
 	})
 
+	t.Run("says which parameter has another type", func(t *testing.T) {
+		handler := func(_ context.Context, r *Request) (any, error) {
+			var p struct {
+				Limits struct {
+					Memory int64 `json:"memory"`
+				} `json:"limits"`
+				Names []string          `json:"names"`
+				On    bool              `json:"on"`
+				Env   map[string]string `json:"env"`
+				Scale float64           `json:"scale"`
+			}
+			return nil, r.Decode(&p)
+		}
+		p := newTestClient(t, &Server{InlineMethods: map[string]Handler{"set": handler}})
+		for params, want := range map[string]string{
+			`{"limits":{"memory":"x"}}`: "limits.memory has a JSON string: use an integer",
+			`{"limits":{"memory":1.5}}`: "limits.memory has a JSON number 1.5: use an integer",
+			`{"limits":3}`:              "limits has a JSON number: use an object",
+			`{"names":"a"}`:             "names has a JSON string: use an array",
+			`{"on":[]}`:                 "on has a JSON array: use true or false",
+			`{"env":true}`:              "env has a JSON bool: use an object",
+			`{"env":{"a":1}}`:           "env has a JSON number: use a string",
+			`{"scale":{}}`:              "scale has a JSON object: use a number",
+		} {
+			p.send(`{"jsonrpc":"2.0","id":1,"method":"set","params":` + params + `}`)
+			p.wantLine(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"set: ` + want + `","data":{"kind":"invalid_params"}}}`)
+		}
+	})
+
 	t.Run("returns ids unchanged", func(t *testing.T) {
 		p := newTestClient(t, &Server{Methods: map[string]Handler{"echo": handleEcho}})
 		for _, id := range []string{`1`, `"1"`, `""`, `0`, `-1`, `9007199254740993`, `1.50`, `1e3`, `"é\n"`} {
