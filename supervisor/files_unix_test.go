@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -25,12 +26,13 @@ func newFilledFile(t *testing.T, size int) (dir, path string) {
 	return dir, path
 }
 
-// copyInPieces copies the file and calls between before each piece except the first.
+// copyInPieces copies the file and calls between after the first piece.
 func copyInPieces(dir string, between func()) (string, error) {
 	var b strings.Builder
+	var once sync.Once // the other pieces are read at the same time
 	err := session.CopyFile(&b, func(offset int64) (session.FilePart, error) {
 		if offset > 0 {
-			between()
+			once.Do(between)
 		}
 		return readPiece(dir, "file", offset, 1000)
 	})

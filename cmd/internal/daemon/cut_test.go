@@ -1,7 +1,9 @@
 package daemon_test
 
 import (
+	"bytes"
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -135,6 +137,41 @@ func TestCut(t *testing.T) {
 			}
 			if got := text.String(); len(got) != size || !strings.HasPrefix(got, fmt.Sprintf("%063d\n%063d\n", 0, 1)) {
 				t.Fatalf("turn %d: %d bytes of %d arrived", turn, len(got), size)
+			}
+		}
+	})
+
+	t.Run("a file arrives as it was", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		r := startDaemon(t, func(o *daemon.Options) {
+			plain := o.FindSpec
+			o.FindSpec = func(p protocol.CreateParams) (workers.Spec, error) {
+				s, err := plain(p)
+				s.Dir = dir
+				return s, err
+			}
+		})
+		r.newSession(r.dial())
+		w := faultdial.NewDialer(r.socket)
+		s := newConnOver(t, newLink(t, w)).Session("main")
+		content := make([]byte, 10*session.MaxPartBytes+1)
+		_, _ = crand.Read(content)
+		for i := 0; w.CutCount() < *cutCount/4; i++ {
+			name := fmt.Sprintf("file %d", i)
+			w.CutAfter(rand.IntN(4*session.MaxPartBytes), -1)
+			again := func(int64) { w.CutAgain(rand.IntN(8 * session.MaxPartBytes)) }
+			if err := session.Put(t.Context(), s, name, bytes.NewReader(content), &session.PutOptions{OnProgress: again}); err != nil {
+				t.Fatalf("put %d: %v", i, err)
+			}
+			w.CutAfter(-1, rand.IntN(8*session.MaxPartBytes))
+			var got bytes.Buffer
+			if err := session.Get(t.Context(), s, name, &got); err != nil || !bytes.Equal(got.Bytes(), content) {
+				t.Fatalf("get %d: %d bytes, %v", i, got.Len(), err)
+			}
+			w.CutAfter(-1, -1)
+			if err := s.RemoveFile(t.Context(), name); err != nil {
+				t.Fatal(err)
 			}
 		}
 	})
