@@ -74,7 +74,8 @@ func TestProcessLimit(t *testing.T) {
 			if r := s.RunCode(t, bomb); r.Outcome != "ok" {
 				t.Errorf("got %q %q", r.Outcome, r.Transcript())
 			}
-			if r := s.RunCode(t, "6 * 7"); r.Outcome != "ok" || !strings.HasSuffix(r.Transcript(), "42\n") {
+			// Copies that were started last may be ended in this turn, with another notice.
+			if r := s.RunCode(t, "6 * 7"); r.Outcome != "ok" || !strings.Contains(r.Transcript(), "42\n") {
 				t.Errorf("got %q %q", r.Outcome, r.Transcript())
 			}
 		})
