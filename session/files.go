@@ -247,7 +247,7 @@ func sendPiece(ctx context.Context, s FileTransfer, p FilePiece) sentPiece {
 	sent := sentPiece{p.Offset + int64(len(p.Data)), make(chan error, 1)}
 	go func() {
 		now, err := s.PutFile(ctx, p)
-		if err == nil && (now.Bytes < sent.end || p.Last != now.Done) {
+		if err == nil && (now.Bytes < sent.end || p.Last && !now.Done) { // a piece that comes again may come after the last one
 			err = fmt.Errorf("after %d bytes the session says that it has %d", sent.end, now.Bytes)
 		}
 		sent.answer <- err

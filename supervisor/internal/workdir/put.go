@@ -121,11 +121,11 @@ func (p *Puts) find(piece session.FilePiece) (*put, *donePut, error) {
 	if p.closed {
 		return nil, nil, session.ErrClosed
 	}
-	if i := slices.IndexFunc(p.done, func(d donePut) bool { return d.transfer == piece.Transfer }); i >= 0 {
-		if p.done[i].path != piece.Path {
+	if done := p.findDoneLocked(piece.Transfer); done != nil {
+		if done.path != piece.Path {
 			return nil, nil, otherPath(piece)
 		}
-		return nil, &p.done[i], nil
+		return nil, done, nil
 	}
 	one := p.open[piece.Transfer]
 	switch {
@@ -144,6 +144,15 @@ func (p *Puts) find(piece session.FilePiece) (*put, *donePut, error) {
 	}
 	one.used = time.Now()
 	return one, nil, nil
+}
+
+// findDoneLocked returns a complete transfer, or nil. The caller holds p.mu.
+func (p *Puts) findDoneLocked(transfer string) *donePut {
+	i := slices.IndexFunc(p.done, func(d donePut) bool { return d.transfer == transfer })
+	if i < 0 {
+		return nil
+	}
+	return &p.done[i]
 }
 
 func otherPath(piece session.FilePiece) error {
@@ -240,6 +249,12 @@ func (one *put) signalLocked() {
 // take takes a piece of this file. The ones before it have arrived.
 func (one *put) take(p *Puts, dir func() (Dir, error), piece session.FilePiece) (session.PutProgress, error) {
 	if one.isOver { // it ended while this piece waited
+		p.mu.Lock()
+		done := p.findDoneLocked(piece.Transfer)
+		p.mu.Unlock()
+		if done != nil { // this piece came again
+			return session.PutProgress{Bytes: one.bytes, Done: true}, nil
+		}
 		return session.PutProgress{}, session.Errorf(session.KindStale, "the transfer %q is over", piece.Transfer)
 	}
 	if one.file == nil {

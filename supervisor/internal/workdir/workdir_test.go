@@ -55,6 +55,16 @@ func (c *client) put(p session.FilePiece, content string, size int) error {
 	}
 }
 
+// begin begins a transfer of "a", whose content begins with "1".
+func (c *client) begin(t *testing.T) session.FilePiece {
+	t.Helper()
+	p := session.FilePiece{Path: "a", Transfer: rand.Text(), Data: []byte("1")}
+	if _, err := c.take(p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 func checksumOf(content string) string {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(content)))
 }
@@ -161,18 +171,17 @@ func TestPut(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			c := newClient(t)
-			p := session.FilePiece{Path: "a", Transfer: rand.Text(), Data: []byte("1")}
-			if _, err := c.take(p); err != nil {
-				t.Fatal(err)
-			}
+			p := c.begin(t)
 			last := p
 			last.Offset, last.Data, last.Last, last.CRC32 = 3, []byte("4"), true, checksumOf("1234")
 			var pieces sync.WaitGroup
-			pieces.Go(func() {
-				if now, err := c.take(last); err != nil || !now.Done || now.Bytes != 4 {
-					t.Errorf("the last one: got %+v, %v", now, err)
-				}
-			})
+			for range 2 { // the last one comes again, over another connection
+				pieces.Go(func() {
+					if now, err := c.take(last); err != nil || !now.Done || now.Bytes != 4 {
+						t.Errorf("the last one: got %+v, %v", now, err)
+					}
+				})
+			}
 			synctest.Wait()
 			for _, at := range []int64{2, 1} {
 				early := p
@@ -185,6 +194,9 @@ func TestPut(t *testing.T) {
 				synctest.Wait()
 			}
 			pieces.Wait()
+			if now, err := c.take(p); err != nil || !now.Done || now.Bytes != 4 {
+				t.Errorf("the first one again: got %+v, %v", now, err)
+			}
 			if got, err := c.read("a"); got != "1234" {
 				t.Errorf("got %q, %v", got, err)
 			}
@@ -195,10 +207,7 @@ func TestPut(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			c := newClient(t)
-			p := session.FilePiece{Path: "a", Transfer: rand.Text(), Data: []byte("1")}
-			if _, err := c.take(p); err != nil {
-				t.Fatal(err)
-			}
+			p := c.begin(t)
 			p.Offset = 2
 			began := time.Now()
 			_, err := c.take(p)
