@@ -344,13 +344,29 @@ func (c *fileCopy) getLocal(ctx context.Context, from string, dir *os.Root, name
 
 // getFile writes a file of the session to w.
 func (c *fileCopy) getFile(ctx context.Context, from string, w io.Writer) (executable bool, err error) {
-	var done int64
-	err = session.CopyFile(w, func(offset int64) (session.FilePart, error) {
+	var first session.FilePart // the other parts are read at the same time
+	written := &progressWriter{Writer: w, onWrite: func(done int64) { c.bar.SetProgress(cmdkit.PlainLine(from), done, first.Bytes, "") }}
+	err = session.CopyFile(written, func(offset int64) (session.FilePart, error) {
 		p, err := c.session.File(ctx, from, offset, 0)
-		executable, done = p.Executable, offset+int64(len(p.Data))
-		c.bar.SetProgress(cmdkit.PlainLine(from), done, p.Bytes, "")
+		if offset == 0 {
+			first = p
+		}
 		return p, err
 	})
-	c.count(done, err)
-	return executable, err
+	c.count(written.done, err)
+	return first.Executable, err
+}
+
+// A progressWriter reports how many bytes have been written.
+type progressWriter struct {
+	io.Writer
+	done    int64
+	onWrite func(done int64)
+}
+
+func (w *progressWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	w.done += int64(n)
+	w.onWrite(w.done)
+	return n, err
 }
