@@ -46,6 +46,9 @@ func TestBuffer(t *testing.T) {
 			})
 		}
 		calls.Wait()
+		if _, err := c.Call(t.Context(), "echo", Buffered{nil, make([]byte, MaxBufferBytes+1)}); !isSizeError(err) {
+			t.Errorf("too many bytes: got %v", err)
+		}
 		c.Drop(ErrClosed)
 		d.Drop(ErrClosed)
 	})
@@ -77,6 +80,11 @@ func TestBuffer(t *testing.T) {
 		}
 		c.Drop(ErrClosed)
 	})
+}
+
+func isSizeError(err error) bool {
+	_, ok := errors.AsType[*SizeError](err)
+	return ok
 }
 
 // A halfStream is a stream that nobody reads at the other end.

@@ -99,8 +99,12 @@ func (c *Conn) newCall(method string, params any) (*PendingRequest, outgoing, er
 	p := &PendingRequest{id: strconv.FormatUint(c.lastID.Add(1), 10), answer: make(chan answer, 1)}
 	params, buffer := splitBuffer(params)
 	line, err := requestLine(p.id, method, params)
-	if err == nil && len(line) > c.options.MaxSend {
+	switch {
+	case err != nil:
+	case len(line) > c.options.MaxSend:
 		err = &SizeError{len(line), c.options.MaxSend}
+	case len(buffer) > MaxBufferBytes:
+		err = &SizeError{len(buffer), MaxBufferBytes}
 	}
 	return p, outgoing{withBuffer(line, buffer), buffer}, err
 }

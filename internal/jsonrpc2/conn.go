@@ -39,7 +39,8 @@ type EndedError struct{ Cause error }
 func (e *EndedError) Error() string { return "the connection ended: " + e.Cause.Error() }
 func (e *EndedError) Unwrap() error { return e.Cause }
 
-// A SizeError means that a call was not sent because its line is too long for the other side.
+// A SizeError means that a call was not sent because its line, or what follows it, is too long for the
+// other side.
 type SizeError struct{ Bytes, Max int }
 
 func (e *SizeError) Error() string {
@@ -257,8 +258,8 @@ func (c *Conn) handleLine(line []byte, in *Reader) error {
 	return nil
 }
 
-// newBuffer returns memory for the bytes of a message. Large buffers are used again, because the
-// allocations would be a fifth of the time of a file transfer.
+// newBuffer returns memory for the bytes of a message. Large buffers are used again, because
+// without that a transfer of a file takes a third longer.
 func (c *Conn) newBuffer(n int) []byte {
 	if n < MaxBufferBytes/2 {
 		return make([]byte, n)
@@ -317,8 +318,8 @@ func (c *Conn) StopReading(cause error) {
 
 // ---- writing
 
-// SendResult answers a request. A result that is Buffered has bytes that follow its line. SendResult returns an
-// error if it cannot encode or send the result; use SendError then.
+// SendResult answers a request. A result that is Buffered has bytes that follow its line. SendResult
+// returns an error if it cannot encode or send the result; use SendError then.
 func (c *Conn) SendResult(id json.RawMessage, result any) error {
 	o, err := c.encodeResult(id, result)
 	if err != nil {

@@ -3,7 +3,9 @@
 //
 //	c := jsonrpc2.New(stream, &jsonrpc2.Options{MaxLine: 16 << 20, StallTimeout: 30 * time.Second})
 //	go c.Read()
-//	result, err := c.Call(ctx, "server/info", nil)
+//	answer, err := c.Call(ctx, "server/info", nil)
+//
+// Bytes can follow a line: those of a [Buffered] value, whose number the line has as "buffer".
 //
 // Programs that handle messages in another way use its parts, [Reader] and [Decode]. A malformed
 // message costs only its line; the receiver decides whether it also costs the connection.
