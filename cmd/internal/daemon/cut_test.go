@@ -159,7 +159,11 @@ func TestCut(t *testing.T) {
 		_, _ = crand.Read(content)
 		for i := 0; w.CutCount() < *cutCount/4; i++ {
 			name := fmt.Sprintf("file %d", i)
-			w.CutAfter(rand.IntN(4*session.MaxPartBytes), -1)
+			if i%2 == 0 {
+				w.CutAfter(rand.IntN(4*session.MaxPartBytes), -1)
+			} else {
+				w.CutAfter(-1, rand.IntN(1200)) // the answers
+			}
 			again := func(int64) { w.CutAgain(rand.IntN(8 * session.MaxPartBytes)) }
 			if err := session.Put(t.Context(), s, name, bytes.NewReader(content), &session.PutOptions{OnProgress: again}); err != nil {
 				t.Fatalf("put %d: %v", i, err)
