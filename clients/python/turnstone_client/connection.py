@@ -118,7 +118,7 @@ class Connection:
             await self._drain()
 
     async def _drain(self) -> None:
-        async with self._draining:  # before Python 3.11 only one task may do it
+        async with self._draining:  # until Python 3.9 only one task may wait
             await self._writer.drain()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
