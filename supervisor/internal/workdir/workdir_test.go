@@ -408,7 +408,10 @@ func TestRead(t *testing.T) {
 			mustWrite(t, path, strings.Repeat("x", 4000))
 			mustWrite(t, path+"2", strings.Repeat("y", 3999))
 			var b strings.Builder
+			var reading sync.Mutex // Windows does not replace a file that is open
 			err := session.CopyFile(&b, func(offset int64) (session.FilePart, error) {
+				reading.Lock()
+				defer reading.Unlock()
 				if offset == 2000 {
 					if err := change(path); err != nil {
 						t.Error(err)
