@@ -30,7 +30,7 @@ func (s *Session) permitAs(ctx context.Context, author string, id uint64, ok boo
 	s.mu.Lock()
 	p, err := s.m.findPermission(id)
 	if err == nil && !ok {
-		s.m.recordRefusal(p)
+		s.m.recordRefusal(author, p)
 	}
 	s.unlock()
 	if err != nil || !ok {

@@ -405,12 +405,13 @@ func (m *sessionMachine) findPermission(id uint64) (session.PermissionRequest, e
 
 // recordRefusal records a user's refusal and applies it to other pending calls that need the same
 // grant.
-func (m *sessionMachine) recordRefusal(p session.PermissionRequest) {
+func (m *sessionMachine) recordRefusal(author string, p session.PermissionRequest) {
 	if len(m.refusedGrants) == maxRefusedGrants {
 		m.refusedGrants = m.refusedGrants[1:]
 	}
 	m.refusedGrants = append(m.refusedGrants, p.Grant)
 	reported := p.AccessDenied
+	reported.Author = author
 	if m.grantHint != nil {
 		reported.Hint = m.grantHint(p.Grant)
 	}

@@ -215,7 +215,7 @@ func TestPermission(t *testing.T) {
 			if p := c.shownPermission(); p != nil {
 				t.Errorf("asked again: %+v", p)
 			}
-			if got, want := recordedBodies[timeline.AccessDenied](c.session), []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}, {Op: "write", Path: c.dirA + "/y"}}; !slices.Equal(got, want) {
+			if got, want := recordedBodies[timeline.AccessDenied](c.session), []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x", Author: "ada"}, {Op: "write", Path: c.dirA + "/y"}}; !slices.Equal(got, want) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 			c.allowGrant(session.Grant{Write: c.dirA})
@@ -411,7 +411,7 @@ func TestPermissionOffer(t *testing.T) {
 		runInSandbox(t, func(t *testing.T, c *sandboxFixture) {
 			home := environ.Get(c.session.o.Env, "HOME")
 			for _, path := range []string{"/x", home + "/x", filepath.Dir(home) + "/x", home + "/.ssh/id", home + "/.config/gh/hosts.yml", "/proc/1/mem", "/sys/x", "/dev/sda",
-				"/run/docker.sock", "/tmp/x", c.dirA + "/.git/hooks/pre-commit", c.dirA + "/.vscode/tasks.json", "relative", ""} {
+				"/run/docker.sock", "/tmp/turnstone-no-such-file", c.dirA + "/.git/hooks/pre-commit", c.dirA + "/.vscode/tasks.json", "relative", ""} {
 				call := c.holdCall("write", path)
 				c.wantAnswers(answeredCall{call, false})
 				if p := c.shownPermission(); p != nil {
@@ -823,7 +823,7 @@ func TestGrant_MissingAtStart(t *testing.T) {
 				call := c.holdCall("write", c.dirA+"/x")
 				c.answerPermission(c.wantQuestion(c.dirA+"/x"), false)
 				c.wantAnswers(answeredCall{call, false})
-				if got := recordedBodies[timeline.AccessDenied](c.session); !slices.Equal(got, []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x"}}) {
+				if got := recordedBodies[timeline.AccessDenied](c.session); !slices.Equal(got, []timeline.AccessDenied{{Op: "write", Path: c.dirA + "/x", Author: "ada"}}) {
 					t.Errorf("reported: got %+v", got)
 				}
 				c.resetWorker()

@@ -36,6 +36,7 @@ func TestAccessEvents(t *testing.T) {
 		for want, body := range map[string]timeline.Body{
 			"": timeline.InputRequested{Kind: timeline.InputKindPermission, PermissionID: 7, Denied: asks},
 			"[the sandbox refused: write /data/x (by sh)]": asks,
+			"[ada refused: write /data/x]":                 timeline.AccessDenied{Op: "write", Path: "/data/x", Author: "ada"},
 			"[ada allowed: write /data, always]":           timeline.AccessGranted{Write: "/data", Always: true, Author: "ada"},
 			"[the sandbox refused: set core.pager in /w/.git/config; the user can run the same command outside the sandbox]": timeline.AccessDenied{Op: "set", Path: "/w/.git/config", Detail: "core.pager"},
 			"[the user allowed: read /data]":            timeline.AccessGranted{Read: "/data"},

@@ -123,7 +123,7 @@ func TestPermission(t *testing.T) {
 				file := filepath.Join(outside, "no")
 				call := p.startRepl(map[string]any{"input": "create " + file})
 				call = p.sendAnswer(call, p.waitQuestion(call), result)
-				wantPart(t, p.waitResult(call).text(), "the sandbox refused: create "+text.QuoteName(file), "read-only file system")
+				wantPart(t, p.waitResult(call).text(), "user refused: create "+text.QuoteName(file), "read-only file system")
 				wantPart(t, p.runRepl("create "+file+"2"), "read-only file system") // without another question
 				if fileExists(file) || fileExists(file+"2") {
 					t.Error("the file was written")

@@ -65,7 +65,7 @@ class Folder:
             said = event.get("message", "")
         elif kind == "access_denied":
             what = " ".join(str(event[name]) for name in ("op", "path", "host", "call", "detail") if event.get(name))
-            said = ("not allowed: %s" if event.get("call") else "the sandbox refused: %s") % what
+            said = "%s: %s" % (event["author"] + " refused" if event.get("author") else "not allowed" if event.get("call") else "the sandbox refused", what)
             if event.get("hint"):
                 said += "; the user can allow it with: %s" % event["hint"]
         elif kind == "access_granted":

@@ -40,6 +40,7 @@ class AccessDeniedEvent(_AccessDeniedEvent, total=False):
     call: str
     detail: str
     destructive: bool
+    author: str
 
 
 class _AccessGrantedEvent(EventHeader):
@@ -674,6 +675,7 @@ class InputRequestedEvent(_InputRequestedEvent, total=False):
     call: str
     detail: str
     destructive: bool
+    author: str
     raw: bool
     polls: bool
 
@@ -920,6 +922,7 @@ class PermissionRequest(_PermissionRequest, total=False):
     detail: str  # its arguments, abbreviated; for "set" the name of the setting
     destructive: bool  # only a grant that names Call in full allows it
     hint: str  # Hint is the command with which a user can allow it; "" if no command can.
+    author: str  # Author is the user who refused it; "" if no user was asked.
     wider: "Grant"  # Wider is access that would also allow similar calls. It is nil if there is none.
 
 

@@ -412,7 +412,7 @@ class ResultBuilder {
   /** Adds the notice of an event. The end of a worker in the generation reported is in an earlier result. */
   note(event: Event, reported: number): void {
     if (event.type === "notice" || event.type === "limit") this.addNotice(event.message ?? "");
-    else if (event.type === "access_denied") this.addNotice(`${event.call ? "not allowed" : "the sandbox refused"}: ${words(event.op, event.path, event.host, event.call, event.detail)}${event.hint ? `; the user can allow it with: ${event.hint}` : ""}`);
+    else if (event.type === "access_denied") this.addNotice(`${event.author ? event.author + " refused" : event.call ? "not allowed" : "the sandbox refused"}: ${words(event.op, event.path, event.host, event.call, event.detail)}${event.hint ? `; the user can allow it with: ${event.hint}` : ""}`);
     else if (event.type === "access_granted") this.addNotice(`${event.author || "the user"} allowed: ${words(event.read && "read " + event.read, event.write && "write " + event.write, event.host && "connect " + event.host, event.call && "call " + event.call)}`);
     else if (event.type === "worker_exited" && event.generation !== reported && !event.clean) this.addNotice(`${event.never_ready ? "the worker did not start" : "the worker had ended, and its variables are lost"}: ${reasonOf(event)}`);
   }

@@ -14,6 +14,7 @@ export interface AccessDeniedEvent extends EventHeader {
   call?: string;
   detail?: string;
   destructive?: boolean;
+  author?: string;
 }
 
 /** AccessGranted records that a user has granted the session access. Exactly one of Read, Write, Host and Call is set. */
@@ -571,6 +572,7 @@ export interface InputRequestedEvent extends EventHeader {
   call?: string;
   detail?: string;
   destructive?: boolean;
+  author?: string;
   raw?: boolean;
   polls?: boolean;
 }
@@ -746,6 +748,8 @@ export interface PermissionRequest {
   destructive?: boolean;
   /** Hint is the command with which a user can allow it; "" if no command can. */
   hint?: string;
+  /** Author is the user who refused it; "" if no user was asked. */
+  author?: string;
   /** Grant is the access that would let the call continue. */
   grant: Grant;
   /** Wider is access that would also allow similar calls. It is nil if there is none. */

@@ -3,7 +3,6 @@ package cmdflags
 import (
 	"github.com/turnstone-repl/turnstone/internal/shellword"
 	"github.com/turnstone-repl/turnstone/session"
-	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // LaterGrantHint returns the command with which a user grants a right to later sessions. No other
@@ -29,12 +28,4 @@ func RightOption(g session.Grant) string {
 		option, value = "--read", g.Read
 	}
 	return option + " " + shellword.Quote(value)
-}
-
-// DenialPrefix begins the line about a denial.
-func DenialPrefix(d timeline.AccessDenied) string {
-	if d.Call != "" {
-		return "not allowed"
-	}
-	return "the sandbox refused"
 }

@@ -98,7 +98,7 @@ func (p *printer) printEvent(e timeline.Event) {
 	case timeline.Limit:
 		p.printNotice(b.String())
 	case timeline.AccessDenied:
-		p.printNotice("the sandbox refused: " + b.String())
+		p.printNotice(b.RefusedBy() + ": " + b.String())
 	case timeline.AccessGranted:
 		p.printNotice("allowed: " + b.String())
 	case timeline.Gap:

@@ -104,7 +104,7 @@ func (c *AskingCall) applyForm(ctx context.Context, w *session.InputRequest, ans
 // declineForUser declines an input request because no user is available to answer.
 func (c *AskingCall) declineForUser(ctx context.Context, w *session.InputRequest) Verdict {
 	if w.Permission != nil {
-		return c.decidePermission(ctx, w, choiceDeny)
+		return c.decidePermission(ctx, w, c.Session.As(""), choiceDeny) // no user has refused it
 	}
 	v := c.answerRequest(ctx, w, c.Session, session.FormAnswer{Action: session.FormDecline}.Input())
 	return v.withNotice("no user is available to answer, so this was declined: %s", reply.OneLine(w.Form.Question()))
@@ -114,18 +114,18 @@ func (c *AskingCall) declineForUser(ctx context.Context, w *session.InputRequest
 // anything.
 func (c *AskingCall) applyPermission(ctx context.Context, w *session.InputRequest, answer *mcp.ElicitResult) Verdict {
 	if answer.Action != "accept" {
-		return c.decidePermission(ctx, w, choiceDeny)
+		return c.decidePermission(ctx, w, c.asUser(), choiceDeny)
 	}
 	text, _ := answer.Content[answerKey].(string)
 	if slices.Contains(permissionChoices(w.Permission), text) {
-		return c.decidePermission(ctx, w, text)
+		return c.decidePermission(ctx, w, c.asUser(), text)
 	}
 	return unresolved.withNotice("%v", errAnswerNotText) // the code still waits
 }
 
-// decidePermission applies a decision, and so ends the input request.
-func (c *AskingCall) decidePermission(ctx context.Context, w *session.InputRequest, decision string) Verdict {
-	err := applyChoice(ctx, c.asUser(), *w.Permission, decision)
+// decidePermission applies a decision under the author of by, and so ends the input request.
+func (c *AskingCall) decidePermission(ctx context.Context, w *session.InputRequest, by session.Session, decision string) Verdict {
+	err := applyChoice(ctx, by, *w.Permission, decision)
 	switch {
 	case err == nil, errors.Is(err, session.ErrStale):
 		return over

@@ -208,6 +208,8 @@ type (
 
 		// Hint is the command with which a user can allow it; "" if no command can.
 		Hint string `json:"hint,omitempty"`
+		// Author is the user who refused it; "" if no user was asked.
+		Author string `json:"author,omitempty"`
 	}
 
 	// AccessGranted records that a user has granted the session access. Exactly one of Read,

@@ -176,6 +176,7 @@ func visitDenied(d *AccessDenied, v fieldVisitor) {
 	v.visitText("call", &d.Call)
 	v.visitText("detail", &d.Detail)
 	v.visitBool("destructive", &d.Destructive)
+	v.visitText("author", &d.Author)
 }
 
 func (Text) kind() *eventKind              { return kindText }
@@ -253,5 +254,5 @@ func PayloadBytes(body Body) int64 {
 }
 
 func (d AccessDenied) textBytes() int {
-	return len(d.Op) + len(d.Path) + len(d.Host) + len(d.ChildProgram) + len(d.Hint) + len(d.Call) + len(d.Detail)
+	return len(d.Op) + len(d.Path) + len(d.Host) + len(d.ChildProgram) + len(d.Hint) + len(d.Call) + len(d.Detail) + len(d.Author)
 }

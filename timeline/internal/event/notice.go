@@ -56,12 +56,21 @@ func (g AccessGranted) String() string {
 	return s
 }
 
+// RefusedBy begins a line about the denial: "ada refused", "the sandbox refused" or, for a call that no
+// user has allowed, "not allowed".
+func (d AccessDenied) RefusedBy() string {
+	switch {
+	case d.Author != "":
+		return d.Author + " refused"
+	case d.Call != "":
+		return "not allowed"
+	}
+	return "the sandbox refused"
+}
+
 // NoticeText returns the notice about the denial: what was denied, and how the user can allow it.
 func (d AccessDenied) NoticeText() string {
-	s := "the sandbox refused: " + d.String()
-	if d.Call != "" {
-		s = "not allowed: " + d.String()
-	}
+	s := d.RefusedBy() + ": " + d.String()
 	switch {
 	case d.Hint != "":
 		s += "; the user can allow it with: " + d.Hint

@@ -219,7 +219,7 @@ func (r *programRun) copyOutput() error {
 		case timeline.Limit:
 			fmt.Fprintf(r.streams.Err, "repl: %s\n", b)
 		case timeline.AccessDenied:
-			fmt.Fprintf(r.streams.Err, "repl: %s: %s\n", cmdflags.DenialPrefix(b), b)
+			fmt.Fprintf(r.streams.Err, "repl: %s: %s\n", b.RefusedBy(), b)
 		case timeline.Display:
 			if _, _, ok := b.ImageData(); ok {
 				images++

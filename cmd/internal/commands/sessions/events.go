@@ -13,7 +13,6 @@ import (
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
 	"github.com/turnstone-repl/turnstone/client"
-	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 	"github.com/turnstone-repl/turnstone/cmd/internal/daemonlink"
 	"github.com/turnstone-repl/turnstone/session"
@@ -91,7 +90,7 @@ func printEvent(w io.Writer, e timeline.Event) error {
 	case timeline.Limit:
 		_, err = fmt.Fprintf(w, "[%s]\n", b)
 	case timeline.AccessDenied:
-		_, err = fmt.Fprintf(w, "[%s: %s]\n", cmdflags.DenialPrefix(b), b)
+		_, err = fmt.Fprintf(w, "[%s: %s]\n", b.RefusedBy(), b)
 	case timeline.AccessGranted:
 		_, err = fmt.Fprintf(w, "[allowed: %s]\n", b)
 	case timeline.InputRequested:
