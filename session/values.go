@@ -119,6 +119,15 @@ type PermissionRequest struct {
 	Wider *Grant `json:"wider,omitempty"`
 }
 
+// FileGrant returns a grant of only the file that the call writes. It is nil if the call needs more,
+// such as a new name in a directory.
+func (p PermissionRequest) FileGrant() *Grant {
+	if p.Op != "write" || p.Path == "" || p.Grant.Write == "" || p.Grant.Write == p.Path {
+		return nil
+	}
+	return &Grant{Write: p.Path}
+}
+
 // Question returns the question for the user, in one line.
 func (p PermissionRequest) Question() string {
 	if p.Call != "" {

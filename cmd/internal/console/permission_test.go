@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/session"
@@ -33,12 +34,18 @@ func TestPermissionChoice(t *testing.T) {
 		if got, ok := ParsePermissionChoice(wider, "s\n"); !ok || got != AllowWider {
 			t.Errorf("s: got %v, %t", got, ok)
 		}
+		for op, want := range map[string]bool{"write": true, "create": false, "rename": false} {
+			file := session.PermissionRequest{AccessDenied: session.AccessDenied{Op: op, Path: "/data/x"}, Grant: session.Grant{Write: "/data"}}
+			if got, ok := ParsePermissionChoice(file, "f\n"); ok != want || ok && got != AllowFile || strings.Contains(PermissionPrompt(file), "only this file") != want {
+				t.Errorf("f for %s: got %v, %t, %q", op, got, ok, PermissionPrompt(file))
+			}
+		}
 		for line, want := range map[string]PermissionChoice{"y": AllowHere, " Yes\n": AllowHere, "a": AllowAlways, "ALWAYS": AllowAlways, "n": Refuse, "no\r\n": Refuse} {
 			if got, ok := ParsePermissionChoice(plain, line); !ok || got != want {
 				t.Errorf("%q: got %v, %t", line, got, ok)
 			}
 		}
-		for _, line := range []string{"", "\n", "yy", "s", "y n", "ya", "1", "y\nn", "да"} {
+		for _, line := range []string{"", "\n", "yy", "s", "f", "y n", "ya", "1", "y\nn", "да"} {
 			if got, ok := ParsePermissionChoice(plain, line); ok || got != Refuse {
 				t.Errorf("%q: got %v, %t", line, got, ok)
 			}
@@ -46,10 +53,11 @@ func TestPermissionChoice(t *testing.T) {
 	})
 
 	t.Run("applies what the user chose", func(t *testing.T) {
-		p := session.PermissionRequest{ID: 7, Grant: session.Grant{Write: "/data"}}
+		p := session.PermissionRequest{ID: 7, AccessDenied: session.AccessDenied{Op: "write", Path: "/data/x"}, Grant: session.Grant{Write: "/data"}}
 		for choice, want := range map[PermissionChoice][]any{
 			Refuse:      {uint64(7), false},
 			AllowHere:   {uint64(7), true},
+			AllowFile:   {session.Grant{Write: "/data/x"}},
 			AllowAlways: {session.Grant{Write: "/data", Always: true}},
 		} {
 			s := &decisionSession{err: errors.New("store failed")}

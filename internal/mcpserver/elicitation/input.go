@@ -37,6 +37,8 @@ func applyChoice(ctx context.Context, user session.Session, p session.Permission
 		return user.Allow(ctx, g)
 	case choiceAllowSession, choiceDeny:
 		return user.AnswerPermission(ctx, p.ID, decision == choiceAllowSession)
+	case choiceAllowFile:
+		return user.Allow(ctx, *p.FileGrant())
 	}
 	return user.Allow(ctx, *p.Wider)
 }
@@ -44,6 +46,7 @@ func applyChoice(ctx context.Context, user session.Session, p session.Permission
 // The choices of a user who is asked for a permission, as the client shows them.
 const (
 	choiceAllowSession = "allow in this session"
+	choiceAllowFile    = "allow only this file, in this session"
 	choiceAllowAlways  = "always allow in this workspace"
 	choiceDeny         = "no"
 )

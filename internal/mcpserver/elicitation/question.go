@@ -164,6 +164,9 @@ func choiceAllowWider(g *session.Grant) string {
 
 // permissionChoices returns the choices for a permission.
 func permissionChoices(p *session.PermissionRequest) []string {
+	if p.FileGrant() != nil {
+		return []string{choiceAllowSession, choiceAllowFile, choiceAllowAlways, choiceDeny}
+	}
 	if p.Wider == nil {
 		return []string{choiceAllowSession, choiceAllowAlways, choiceDeny}
 	}
