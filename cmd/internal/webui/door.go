@@ -3,7 +3,9 @@ package webui
 import (
 	"embed"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"path"
@@ -141,9 +143,14 @@ func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"token": token})
 }
 
-// serveHello returns the author and version that our own pages show.
-func (s *Server) serveHello(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"author": s.options.Author, "version": s.options.Version})
+// serveHello returns the author and version that our own pages show, and the languages of new sessions.
+func (s *Server) serveHello(w http.ResponseWriter, r *http.Request) {
+	info, err := s.options.Link.DaemonInfo(r.Context())
+	if err != nil {
+		s.writeCallError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"author": s.options.Author, "version": s.options.Version, "languages": info.Languages})
 }
 
 // readJSON reads a body as JSON. If it cannot, it answers with an error and returns false.
@@ -157,22 +164,33 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
 	return true
 }
 
-// serveStatic serves one of our own files.
+// serveStatic serves one of our own files. Large vendored ones are in the program in compressed form.
 func (s *Server) serveStatic(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		f, err := staticFiles.Open(path.Join("static", path.Clean("/"+name)))
-		if err != nil {
-			writeError(w, http.StatusNotFound, "not_found", "no such page")
-			return
-		}
-		defer f.Close()
-		types := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+		name := path.Join("static", path.Clean("/"+name))
+		types := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 		kind, ok := types[path.Ext(name)]
 		if !ok {
 			writeError(w, http.StatusNotFound, "not_found", "no such page")
 			return
 		}
-		w.Header().Set("Content-Type", kind+"; charset=utf-8")
+		f, err := staticFiles.Open(name)
+		compressed := errors.Is(err, fs.ErrNotExist)
+		if compressed {
+			f, err = staticFiles.Open(name + ".gz")
+		}
+		if err != nil {
+			writeError(w, http.StatusNotFound, "not_found", "no such page")
+			return
+		}
+		defer f.Close()
+		if !strings.HasPrefix(kind, "font/") {
+			kind += "; charset=utf-8"
+		}
+		w.Header().Set("Content-Type", kind)
+		if compressed {
+			w.Header().Set("Content-Encoding", "gzip") // every browser accepts it
+		}
 		_, _ = io.Copy(w, f) // the browser may have gone
 	}
 }
