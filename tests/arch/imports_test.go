@@ -92,7 +92,7 @@ var mayImport = map[string]string{
 	"cmd/internal/console":             "session timeline cmd/internal/lineedit internal/text internal/pngrepair cmd/internal/console/historyfile cmd/internal/console/ttymode cmd/internal/console/termmodes cmd/internal/console/keyrelay cmd/internal/lineedit/keys",
 	"internal/mcpserver":               "session supervisor timeline workers internal/jsonrpc2 internal/mcptransport internal/mcpserver/backend internal/mcpserver/callorder internal/mcpserver/clientprofile internal/mcpserver/reply internal/text internal/mcpserver/elicitation internal/mcpserver/callerstate sandbox",
 	"internal/httpauth":                "",
-	"cmd/internal/webui":               "client session timeline cmd/internal/console internal/httpauth",
+	"cmd/internal/webui":               "client client/protocol session timeline cmd/internal/console internal/httpauth",
 	"internal/mcptransport":            "internal/jsonrpc2 internal/httpauth internal/text",
 	"internal/browserprompt":           "session",
 	"cmd/internal/jupyter/kernelspec":  "internal/atomicfile",

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // An httpListener records every connection, and every request that a result sends to another
@@ -60,7 +61,9 @@ var hostilePayloads = map[string]string{
 	"srcdoc":     `<iframe srcdoc="<script>fetch('EAR/srcdoc')</script>"></iframe>`,
 	"frame":      `<iframe src="EAR/frame"></iframe><iframe src="javascript:fetch('EAR/js')"></iframe>`,
 	"form":       `<form id=f action="EAR/form" method=post><input name=a></form><script>f.submit()</script>`,
-	"refresh":    `<meta http-equiv=refresh content="0;url=EAR/refresh">`,
+	"refresh":    `<meta http-equiv=refresh content="0;url=EAR/refresh"><META http-equiv=refresh content="0;url=?scripts=run">`,
+	"itself":     `<a id=y href="?scripts=run">y</a><b onclick='fetch("EAR/click")'>z</b><style>#y:target{}</style>`,
+	"height":     `<img name=documentElement><img name=body><form name=postMessage></form><b style="position:absolute;height:9e9px">x</b>`,
 	"base":       `<base href="EAR/"><img src=base>`,
 	"links":      `<link rel=stylesheet href="EAR/sheet"><link rel=prefetch href="EAR/prefetch"><link rel=preload as=image href="EAR/preload"><link rel=modulepreload href="EAR/module"><link rel=icon href="EAR/icon">`,
 	"connect":    `<link rel=preconnect href="EAR"><LINK rel=preconnect href="EAR/">`,
@@ -119,6 +122,7 @@ func TestPage_HostileResults(t *testing.T) {
 		const scroll = document.querySelector(".scroll");
 		let frames = 0;
 		for (let y = scroll.scrollHeight; y > -600; y -= 500) {
+			scroll.dispatchEvent(new WheelEvent("wheel", {deltaY: -1})); // otherwise the page follows the end
 			scroll.scrollTop = y;
 			await new Promise((r) => setTimeout(r, 150));
 			frames = Math.max(frames, document.querySelectorAll("iframe").length);
@@ -131,7 +135,7 @@ func TestPage_HostileResults(t *testing.T) {
 	if evalExpression[bool](b, `Boolean(window.ran) || typeof fetch !== "function" || document.getElementById("app").tagName !== "DIV" || document.title !== "main – Turnstone"`) {
 		t.Error("a result has accessed the page")
 	}
-	if bad := evalExpression[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
+	if bad := evalExpression[float64](b, `[...document.querySelectorAll("iframe")].filter((f) => f.getAttribute("sandbox") !== "allow-scripts" || !f.src.includes("/frame/")).length + document.querySelectorAll("#app script, #app style, #app object, #app form[action], [onerror], [onload]").length`); bad != 0 {
 		t.Errorf("%v elements of results are in the page itself", bad)
 	}
 	if requests := e.requestList(); len(requests) != 0 {
@@ -144,6 +148,80 @@ func TestPage_HostileResults(t *testing.T) {
 		t.Errorf("the listener received no request: %v", requests)
 	}
 	b.takeScreenshot("hostile")
+}
+
+// Scripts of a result that the user runs reach nothing outside of their frame either, where the browser
+// knows how to prevent it.
+func TestPage_ScriptNetwork(t *testing.T) {
+	t.Parallel()
+	e := newHTTPListener(t)
+	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { packets.Close() })
+	received := make(chan string, 1000)
+	go func() {
+		for b := make([]byte, 2000); ; {
+			n, _, err := packets.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			received <- fmt.Sprintf("%d bytes", n)
+		}
+	}()
+	const rtc = `for (const w of [window, document.body.appendChild(document.createElement("iframe")).contentWindow]) try {
+		const c = new w.RTCPeerConnection({iceServers: [{urls: "stun:STUN"}]});
+		c.createDataChannel("x");
+		c.createOffer().then((o) => c.setLocalDescription(o)).catch(() => {});
+	} catch {}`
+	replace := strings.NewReplacer("STUN", packets.LocalAddr().String(), "EAR", e.URL)
+	s := newTestDaemon(t)
+	s.openSession("main")
+	s.execCode("main", showCode)
+	for _, script := range []string{
+		`delete window.RTCPeerConnection; ` + rtc,
+		`for (const rel of ["preconnect", "dns-prefetch", "prefetch", "stylesheet", "icon"]) { const l = document.createElement("link"); l.rel = rel; l.href = "EAR/" + rel; document.head.append(l); } document.body.insertAdjacentHTML("beforeend", "<link rel=preconnect href='EAR'><img src='EAR/img'>");`,
+		`for (const make of [(f, d) => { f.srcdoc = d; }, (f, d) => f.setAttribute("srcdoc", d), (f, d) => { f.attributes.setNamedItem(document.createAttribute("srcdoc")); f.attributes[0].value = d; }]) try { const f = document.createElement("iframe"); make(f, "<script>" + RTC + "<\/script><link rel=preconnect href='EAR/srcdoc'>"); document.body.append(f); } catch {}`,
+		`fetch("EAR/fetch").catch(() => {}); navigator.sendBeacon("EAR/beacon"); new WebSocket("EAR".replace("http", "ws")); new EventSource("EAR/events"); location = "EAR/location"; open("EAR/open"); new Image().src = "EAR/image"; try { new Worker("data:,fetch('EAR/worker')") } catch {}`,
+		`location = "/download/main?format=txt"; top.location = "EAR/top"; const f = document.createElement("iframe"); f.src = "EAR/frame"; document.body.append(f); document.body.innerHTML += "<meta http-equiv=refresh content='0;url=EAR/refresh'>";`,
+	} {
+		script = strings.ReplaceAll(script, "RTC +", "`"+strings.ReplaceAll(rtc, "`", "")+"` +")
+		s.execCode("main", fmt.Sprintf("show(%q)", replace.Replace("<body><script>try { "+rtc+script+" } catch (e) { console.log(e) } setTimeout(() => { document.body.style.height = '333px' }, 500)</script>")))
+	}
+	s.startPage("main")
+	b := openTab(t)
+	b.openAddress(s.lastLink())
+	b.waitUntil("they wait for the user", `document.querySelectorAll(".turn .more").length >= 5`)
+	evalExpression[bool](b, `(window.confirm = () => true, true)`)
+	b.clickElement("button", "Run the scripts of this result")
+	b.clickElement("button", "Always in this session")
+	b.waitUntil("they run", `document.querySelectorAll('iframe[src$="?scripts=run"]').length >= 3`)
+	evalExpression[bool](b, `(async () => {
+		const scroll = document.querySelector(".scroll");
+		for (let y = scroll.scrollHeight; y > -600; y -= 300) {
+			scroll.dispatchEvent(new WheelEvent("wheel", {deltaY: -1}));
+			scroll.scrollTop = y;
+			await new Promise((r) => setTimeout(r, 300));
+		}
+		return true;
+	})()`)
+	b.waitText("Started") // the browser lives
+	if requests := e.requestList(); len(requests) != 0 {
+		t.Errorf("the listener received requests of scripts: %v", requests)
+	}
+	if len(received) > 0 {
+		t.Errorf("WebRTC sent %d packets, the first with %s", len(received), <-received)
+	}
+	control := openTab(t)
+	control.openAddress(e.URL + "/control")
+	evalExpression[bool](control, "(() => { "+replace.Replace(rtc)+" return true; })()")
+	select {
+	case <-received:
+	case <-t.Context().Done():
+	case <-time.After(testTimeout):
+		t.Error("WebRTC without the policy sent no packet either, so the test checks nothing")
+	}
 }
 
 // axe-core checks the accessibility.

@@ -3,6 +3,7 @@
 package webui
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -166,6 +167,7 @@ func TestPage(t *testing.T) {
 		const times = [];
 		let last = performance.now();
 		for (let i = 0; i < 120; i++) {
+			scroll.dispatchEvent(new WheelEvent("wheel", {deltaY: -1})); // otherwise the page follows the end
 			scroll.scrollTop = (i * 7919) % scroll.scrollHeight;
 			await new Promise(requestAnimationFrame);
 			const now = performance.now();
@@ -222,10 +224,27 @@ func TestPage(t *testing.T) {
 		b.waitUntil("the page asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
 		b.clickElement(".permit button", "Allow in this session")
 		b.waitText("ada allowed")
+		if !evalExpression[bool](b, `document.body.innerText.includes("ada refused: create ")`) {
+			t.Error("the page does not say who refused the first call")
+		}
 		b.waitUntil("it is idle", `document.querySelector(".dot.idle")`)
 		if _, err := os.Stat(filepath.Join(two, "file")); err != nil {
 			t.Error(err)
 		}
+		three := sandboxcheck.TempDir(t)
+		for _, name := range []string{"one", "other"} {
+			if err := os.WriteFile(filepath.Join(three, name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.runCode(fmt.Sprintf("open(%q, 'w').write('first'); open(%q, 'w').write('second')", filepath.Join(three, "one"), filepath.Join(three, "other")))
+		b.clickElement(".permit button", "Allow only this file")
+		b.waitUntil("another file of its directory is another question", `document.querySelector(".permit")?.innerText.includes("other")`)
+		if text, err := os.ReadFile(filepath.Join(three, "one")); string(text) != "first" && string(text) != "" {
+			t.Errorf("got %q, %v", text, err)
+		}
+		b.clickElement(".permit button", "Refuse")
+		b.waitText("ada refused: write ")
 	})
 
 	t.Run("reconnects after the daemon was restarted", func(t *testing.T) {

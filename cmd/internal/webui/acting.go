@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/turnstone-repl/turnstone/client"
+	"github.com/turnstone-repl/turnstone/client/protocol"
 	"github.com/turnstone-repl/turnstone/cmd/internal/console"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -14,7 +15,7 @@ import (
 type actionRequest struct {
 	Session string `json:"session"`
 
-	Code string `json:"code"` // of run, and complete
+	Code string `json:"code"` // of run, complete and inspect
 
 	InputRequest timeline.Seq `json:"input_request"` // of answer and permit
 	Text         string       `json:"text"`          // of answer
@@ -24,13 +25,17 @@ type actionRequest struct {
 	Secret bool   `json:"secret"` // of type
 
 	Permission uint64 `json:"permission"` // of permit
-	Choice     string `json:"choice"`     // of permit: "here", "always", "wider" or "refuse"
+	Choice     string `json:"choice"`     // of permit: "here", "always", "wider", "file" or "refuse"
+
+	Language string `json:"language"` // of create
+	Runtime  string `json:"runtime"`  // of create: which interpreter; "" is the usual one
+	Dir      string `json:"dir"`      // of create; "" is the daemon's working directory
 
 	Turn   uint64 `json:"turn"`   // of interrupt
-	Cursor int    `json:"cursor"` // of complete, in bytes
+	Cursor int    `json:"cursor"` // of complete and inspect, in bytes
 }
 
-// addActionRoutes adds the calls that change a session. Each is recorded under the author of the web UI.
+// addActionRoutes adds the calls that change a session, or ask its worker. Each is recorded under the author of the web UI.
 func (s *Server) addActionRoutes(mux *http.ServeMux) {
 	for path, do := range map[string]func(context.Context, *client.Session, actionRequest) (any, error){
 		"/api/run":       startTurn,
@@ -40,6 +45,10 @@ func (s *Server) addActionRoutes(mux *http.ServeMux) {
 		"/api/interrupt": interruptTurn,
 		"/api/restart":   restartWorker,
 		"/api/complete":  completeCode,
+		"/api/variables": listVariables,
+		"/api/inspect":   inspectName,
+		"/api/create":    s.createSession,
+		"/api/close":     closeSession,
 	} {
 		mux.HandleFunc("POST "+path, s.requireToken(func(w http.ResponseWriter, r *http.Request) {
 			var a actionRequest
@@ -81,10 +90,10 @@ func typeForProgram(ctx context.Context, on *client.Session, a actionRequest) (a
 // decidePermission carries out a decision about the permission that the user has seen. If the
 // session now asks for another permission, nothing is decided.
 func decidePermission(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
-	choices := map[string]console.PermissionChoice{"here": console.AllowHere, "always": console.AllowAlways, "wider": console.AllowWider, "refuse": console.Refuse}
+	choices := map[string]console.PermissionChoice{"here": console.AllowHere, "always": console.AllowAlways, "wider": console.AllowWider, "file": console.AllowFile, "refuse": console.Refuse}
 	choice, ok := choices[a.Choice]
 	if !ok {
-		return nil, session.Errorf(session.KindInvalid, "choice must be here, always, wider or refuse, not %q", a.Choice)
+		return nil, session.Errorf(session.KindInvalid, "choice must be here, always, wider, file or refuse, not %q", a.Choice)
 	}
 	now, err := on.Info(ctx)
 	if err != nil {
@@ -107,4 +116,21 @@ func restartWorker(ctx context.Context, on *client.Session, _ actionRequest) (an
 
 func completeCode(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
 	return on.Complete(ctx, a.Code, a.Cursor)
+}
+
+func listVariables(ctx context.Context, on *client.Session, _ actionRequest) (any, error) {
+	return on.Variables(ctx)
+}
+
+func inspectName(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	return on.Inspect(ctx, a.Code, a.Cursor)
+}
+
+// createSession creates a session with the defaults of a user at a terminal: without a sandbox.
+func (s *Server) createSession(ctx context.Context, _ *client.Session, a actionRequest) (any, error) {
+	return s.options.Link.CreateSession(ctx, protocol.CreateParams{Name: a.Session, Language: a.Language, Runtime: a.Runtime, Dir: a.Dir})
+}
+
+func closeSession(ctx context.Context, on *client.Session, _ actionRequest) (any, error) {
+	return struct{}{}, on.Close(ctx)
 }

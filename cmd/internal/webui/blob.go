@@ -3,6 +3,7 @@ package webui
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
 	"path"
@@ -88,8 +89,9 @@ func downloadName(seq, kind string) string {
 	return "result-" + path.Base(seq) + end
 }
 
-// serveFrame serves HTML or SVG of a result as a separate document for a frame. Its policy lets it
-// load nothing. Scripts run only if the user allows them for this result.
+// serveFrame serves HTML or SVG of a result as a separate document for a frame, in which our own script
+// measures it. Its policy lets it load nothing. Its scripts run only if the user allows them for this
+// result.
 func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 	kind, data, err := s.requestedResult(r)
 	if err == nil && kind != "text/html" && kind != "image/svg+xml" {
@@ -102,34 +104,59 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 		s.writeCallError(w, err)
 		return
 	}
-	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors " + s.Origin()
 	run := r.URL.Query().Get("scripts") == "run"
-	if run {
-		policy += "; script-src 'unsafe-inline'; sandbox allow-scripts"
-	} else {
-		policy += "; sandbox"
-	}
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("X-DNS-Prefetch-Control", "off")
 	if !run && kind == "text/html" {
 		data = disconnectHTML(data)
 	}
-	_, _ = w.Write(frameDocument(kind, data)) // the browser may have gone
+	h := w.Header()
+	s.setFramePolicy(h, run)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(frameDocument(kind, data, run)) // the browser may have gone
 }
 
-var connectingTags = regexp.MustCompile(`(?i)<(link|iframe)`)
+// setFramePolicy limits what a result's document may do. Without its own scripts, only the script with the
+// hash of ours runs. The document has no origin even then: a browser gives it another process than the
+// page, which a drawing of 10^10 shapes must not stop.
+//
+// With its scripts, no Content-Security-Policy stops WebRTC, or a connection that a link requests in
+// advance. The allow list does, in Chromium since 152. With the list, WebRTC in the srcdoc of a frame has
+// ended the whole browser, so runScript refuses every srcdoc, and the list is never sent without that.
+func (s *Server) setFramePolicy(h http.Header, run bool) {
+	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors " + s.Origin() + "; sandbox allow-scripts; require-trusted-types-for 'script'; "
+	if run {
+		policy += "trusted-types default; script-src 'unsafe-inline'"
+	} else {
+		hash := sha256.Sum256([]byte(heightScript))
+		policy += "trusted-types 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
+	}
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Connection-Allowlist", "()")
+	h.Set("X-DNS-Prefetch-Control", "off")
+}
 
-// disconnectHTML returns HTML without link and frame elements that could open a connection. No policy
-// stops a link that requests one, or such a link in the srcdoc of a frame. A link has no other
-// use here; a frame gets its document once scripts may run.
+// runScript lets scripts of a result make HTML and scripts from strings, except for documents in frames.
+const runScript = `window.trustedTypes?.createPolicy("default",{createHTML:(s,_,sink)=>/srcdoc/i.test(sink)?null:s,createScript:(s)=>s,createScriptURL:(s)=>s});`
+
+// heightScript tells the page the height of the document in pixels whenever it changes. The box of the
+// root shrinks with the contents; what overflows it, such as placed elements, counts until the width
+// changes. A height such as 110vh follows the frame, so there is an end of messages for each width.
+const heightScript = `{const root=document.documentElement;let width,least,left;` +
+	`const tell=()=>{if(innerWidth!==width){width=innerWidth;least=0;left=50}if(left--<=0)return;` +
+	`if(root.scrollHeight>innerHeight)least=root.scrollHeight;parent.postMessage({height:Math.max(least,root.offsetHeight)},"*")};` +
+	`new ResizeObserver(tell).observe(root);addEventListener("resize",tell)}`
+
+var connectingTags = regexp.MustCompile(`(?i)<(link|meta|iframe)`)
+
+// disconnectHTML returns HTML without elements that could open a connection or move the frame: no policy
+// stops a link that requests a connection, or such a link in the srcdoc of a frame. Links and meta
+// elements have no other use here; a frame gets its document once scripts may run.
 func disconnectHTML(html []byte) []byte {
 	return connectingTags.ReplaceAllFunc(html, func(tag []byte) []byte {
-		if len(tag) == len("<link") {
-			return []byte("<meta") // meta is an element without content, like link
+		if len(tag) == len("<iframe") {
+			return []byte("<x-iframe")
 		}
-		return []byte("<x-iframe")
+		return []byte("<wbr") // an element without content, too
 	})
 }
 
@@ -141,9 +168,12 @@ const frameStyle = `<style>html{font:13px/1.45 system-ui,"Segoe UI",Roboto,"Libe
 const themedStyle = `<style>@media(prefers-color-scheme:dark){html{color:#e4e2dc;background:#1b1e22}th,td{border-color:#30353b}}</style>`
 
 // frameDocument returns an HTML document for a frame.
-func frameDocument(kind string, data []byte) []byte {
+func frameDocument(kind string, data []byte, run bool) []byte {
 	var b bytes.Buffer
-	b.WriteString("<!doctype html><meta charset=utf-8><title>a result</title>" + frameStyle)
+	b.WriteString("<!doctype html><meta charset=utf-8><title>a result</title><script>" + heightScript + "</script>" + frameStyle)
+	if run {
+		b.WriteString("<script>" + runScript + "</script>")
+	}
 	if kind == "image/svg+xml" {
 		b.WriteString(`<img alt="a drawing that the code made" src="data:image/svg+xml;base64,` + base64.StdEncoding.EncodeToString(data) + `">`)
 		return b.Bytes()

@@ -16,9 +16,11 @@ async function taken(answer) {
   throw new Refusal(answer.status, said.kind ?? "failed", said.message ?? "repl view answered with status " + answer.status);
 }
 
-export async function hello() {
-  return taken(await fetch("/api/hello", { headers: headers() }));
-}
+// greeting is what the server says of itself: the author under whom the user acts, and the languages of
+// new sessions. It is complete after hello().
+export const greeting = { author: "", languages: [] };
+
+export async function hello() { return Object.assign(greeting, await taken(await fetch("/api/hello", { headers: headers() }))); }
 
 // Other servers on this host get the cookie, but not the token in local storage.
 const headers = () => ({ "X-Turnstone-Token": localStorage.getItem("token") ?? "" });

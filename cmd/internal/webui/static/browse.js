@@ -55,9 +55,9 @@ export class Browser {
       const from = this.first + chunk;
       const { lines } = await get("lines", { session: this.session.name, from, to: Math.min(from + step, this.first + this.total) - 1 });
       this.chunks.set(chunk, (lines ?? []).map((line) => line.text));
-      this.show();
     } catch (e) {
-      say(e.message, "bad");
+      this.chunks.set(chunk, Array(step).fill("not read: " + e.message));
     }
+    this.show();
   }
 }

@@ -1,6 +1,7 @@
 // The composer: the user types code while the session is idle, and answers when it asks.
 import { h, clear, visible, say } from "./dom.js";
 import { post } from "./api.js";
+import { highlighted } from "./code.js";
 import { KeysForm, keysButton, readerOf } from "./keys.js";
 
 const bytesBefore = (text, at) => new TextEncoder().encode(text.slice(0, at)).length;
@@ -14,25 +15,32 @@ export class Composer {
     this.session = session; // {name, language, history()}
     this.past = -1; // index of the earlier input that is shown
     this.asked = null; // the id of the input request that is shown
-    this.input = h("textarea", { rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off", "aria-label": "code to run in " + session.name, placeholder: "Code to run", onkeydown: (e) => this.key(e), oninput: () => this.fit() });
+    this.input = h("textarea", { rows: 1, spellcheck: false, autocapitalize: "off", autocomplete: "off", "aria-label": "code to run in " + session.name, placeholder: "Code to run", onkeydown: (e) => this.key(e), oninput: () => this.fit(), onscroll: () => this.align() });
     this.input.setAttribute("autocorrect", "off");
+    this.painted = h("pre", { class: "painted", "aria-hidden": "true" });
+    this.field = h("div", { class: "field" }, this.input, this.painted);
     this.runButton = h("button", { type: "submit", class: "main" }, "Run");
     this.keysButton = keysButton(false, () => this.useKeys(true));
     this.keysButton.hidden = true;
     this.hints = h("div", { class: "matches", role: "listbox", "aria-label": "completions", hidden: true });
-    this.form = h("form", { class: "write", onsubmit: (e) => { e.preventDefault(); this.run(); } }, this.hints, this.input,
+    this.from = h("p", { class: "from", hidden: true });
+    this.before = null; // what was in the field before a turn was put there to be changed
+    this.form = h("form", { class: "write", onsubmit: (e) => { e.preventDefault(); this.run(); } }, this.hints, this.field,
       h("div", { class: "side" }, this.keysButton, this.runButton, h("kbd", {}, "Ctrl Enter")));
     this.sending = Promise.resolve();
     this.question = h("div", { class: "question", hidden: true });
     this.keys = new KeysForm(session.name, () => this.useKeys(false));
     this.wanted = null; // whether the user has chosen keys in this turn
-    this.element = h("footer", { class: "composer" }, this.question, this.keys.element, this.form);
+    this.element = h("footer", { class: "composer" }, this.question, this.keys.element, this.from, this.form);
   }
 
   // show adapts the composer to the state of the session.
   show(s) {
     this.state = s;
-    this.runButton.disabled = !["idle", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.preparation_error);
+    this.queues = s.state === "running" || this.session.queue.waiting.length > 0;
+    this.runButton.textContent = this.queues ? "Queue" : "Run";
+    this.runButton.title = this.queues ? "run it when the session is idle" : "";
+    this.runButton.disabled = !["idle", "running", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.preparation_error);
     const request = s.input_request ?? null;
     const reads = ["running", "waiting"].includes(s.state) && (!request || Boolean(request.terminal));
     const keys = reads && this.takesKeys(s, request);
@@ -48,6 +56,7 @@ export class Composer {
     this.keys.element.hidden = !keys;
     this.question.hidden = keys || !request;
     this.form.hidden = keys || Boolean(request);
+    this.from.hidden = this.form.hidden || this.before === null;
     if (keys) {
       if (free) this.keys.field.focus();
     } else if (!request) {
@@ -150,6 +159,7 @@ export class Composer {
       h("div", { class: "choices" },
         h("button", { type: "button", onclick: () => decide("refuse") }, "Refuse"),
         h("button", { type: "button", class: "main", onclick: () => decide("here") }, "Allow in this session"),
+        p.op === "write" && p.grant.write && p.grant.write !== p.path ? h("button", { type: "button", onclick: () => decide("file") }, "Allow only this file") : null,
         p.wider ? h("button", { type: "button", onclick: () => decide("wider") }, "Allow all of ", h("code", {}, visible(p.wider.call ?? ""))) : null,
         h("button", { type: "button", onclick: () => decide("always") }, "Always in this workspace"))));
   }
@@ -160,6 +170,34 @@ export class Composer {
     this.hide();
     this.input.style.height = "auto";
     this.input.style.height = Math.min(this.input.scrollHeight + 2, innerHeight * 0.4) + "px";
+    this.paint();
+  }
+
+  // paint shows the code in colours over the field, unless it has characters that are shown as others.
+  paint() {
+    const code = this.input.value;
+    clear(this.painted).append(highlighted(code, this.session.language), "\n");
+    this.field.classList.toggle("colours", code !== "" && this.painted.textContent === code + "\n");
+    this.align();
+  }
+
+  align() {
+    this.painted.style.width = this.input.clientWidth + 2 + "px"; // less the bar, and with both borders
+    this.painted.scrollTop = this.input.scrollTop;
+  }
+
+  // edit puts the code of an earlier turn into the field.
+  edit(code, from) {
+    this.before ??= this.input.value;
+    clear(this.from).append("from ", ...visible(from), " · Esc brings back what was here");
+    this.from.hidden = false;
+    this.put(code);
+    this.focus();
+  }
+
+  endEdit() {
+    this.before = null;
+    this.from.hidden = true;
   }
 
   put(text) {
@@ -173,9 +211,11 @@ export class Composer {
   run() {
     const code = this.input.value;
     if (code.trim() === "") return;
+    if (this.queues && !this.session.queue.add(code)) return;
     this.put("");
+    this.endEdit();
     this.past = -1;
-    this.sending = this.sending.then(() => this.send(code));
+    if (!this.queues) this.sending = this.sending.then(() => this.send(code));
   }
 
   async send(code) {
@@ -193,6 +233,11 @@ export class Composer {
     if (e.isComposing) return;
     if (e.key === "Enter" && (e.ctrlKey || e.metaKey || e.shiftKey)) { e.preventDefault(); this.run(); return; }
     if (!this.hints.hidden && this.matchKey(e)) { e.preventDefault(); return; }
+    if (e.key === "Escape" && this.before !== null) {
+      this.put(this.before);
+      this.endEdit();
+      return;
+    }
     if (e.key === "Escape") { this.input.blur(); return; }
     const { selectionStart: at, selectionEnd: end, value } = this.input;
     const line = value.slice(value.lastIndexOf("\n", at - 1) + 1, at);
@@ -202,6 +247,11 @@ export class Composer {
       else this.complete(at);
       return;
     }
+    if (e.key === "Tab" && !e.altKey && at !== end) {
+      e.preventDefault();
+      this.indent(e.shiftKey ? -1 : 1);
+      return;
+    }
     if (e.key === "Enter") {
       e.preventDefault();
       this.insert("\n" + /^\s*/.exec(line)[0] + (/[:{(\[]\s*$/.test(line) ? "    " : ""));
@@ -209,6 +259,16 @@ export class Composer {
     }
     if (e.key === "ArrowUp" && !value.slice(0, at).includes("\n") && at === end) this.recall(1, e);
     if (e.key === "ArrowDown" && !value.slice(at).includes("\n") && at === end && this.past >= 0) this.recall(-1, e);
+  }
+
+  // indent moves the selected lines by four columns, and keeps them selected.
+  indent(step) {
+    const { selectionStart: at, selectionEnd: end, value } = this.input;
+    const from = value.lastIndexOf("\n", at - 1) + 1;
+    const lines = value.slice(from, end).split("\n");
+    const moved = lines.map((line) => (step > 0 ? (line === "" ? line : "    " + line) : line.replace(/^(?: {1,4}|\t)/, ""))).join("\n");
+    this.input.setRangeText(moved, from, end, "select");
+    this.fit();
   }
 
   insert(text) {

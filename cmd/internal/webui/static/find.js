@@ -85,17 +85,21 @@ export class Finder {
     this.results.children[n]?.scrollIntoView({ block: "nearest" });
     this.status.textContent = (n + 1) + " of " + this.found.length;
     const keep = document.activeElement === this.field;
-    const view = await this.session.goTo(this.found[n].seq);
-    if (view === undefined) say("This turn is too old to show.");
-    mark(view?.element, this.field.value);
+    const there = await this.session.goTo(this.found[n].seq);
+    if (there === undefined) say("This turn is too old to show.");
+    const view = there && await this.session.contents.reveal(there.row, this.found[n].seq);
+    if (this.at !== n) return; // the user went on
+    if (view && mark(view.element, this.field.value, this.found[n].text) === 0 && !this.regexp.checked) say("The page does not show this match. Browse all of the turn, or save the session as text.");
     if (keep) this.field.focus({ preventScroll: true });
   }
 }
 
-// mark highlights a text in an element, if the browser can do that.
-function mark(element, text) {
-  if (!window.Highlight || !element || !text) return;
+// mark highlights a text in an element, if the browser can do that, and returns how often it is there. It
+// scrolls to the place in the given line, or to the first one.
+function mark(element, text, line) {
+  if (!window.Highlight || !text) return 0;
   const ranges = [], low = text.toLowerCase();
+  let best;
   for (const walk = document.createTreeWalker(element, NodeFilter.SHOW_TEXT); walk.nextNode() && ranges.length < 500;) {
     const data = walk.currentNode.data.toLowerCase();
     for (let i = data.indexOf(low); i >= 0 && ranges.length < 500; i = data.indexOf(low, i + low.length)) {
@@ -103,8 +107,14 @@ function mark(element, text) {
       range.setStart(walk.currentNode, i);
       range.setEnd(walk.currentNode, i + low.length);
       ranges.push(range);
+      if (data.slice(data.lastIndexOf("\n", i) + 1).split("\n", 1)[0].trim() === line.toLowerCase().trim()) best ??= range;
     }
   }
   CSS.highlights.set("found", new Highlight(...ranges));
-  ranges[0]?.startContainer.parentElement?.scrollIntoView({ block: "center" });
+  best ??= ranges[0];
+  if (best) {
+    const y = best.getBoundingClientRect().top, scroller = element.closest(".scroll");
+    scroller.scrollBy(0, y - scroller.getBoundingClientRect().top - scroller.clientHeight / 2);
+  }
+  return ranges.length;
 }

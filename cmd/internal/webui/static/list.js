@@ -1,21 +1,32 @@
 // The list of all sessions.
 import { h, clear, duration, size, visible } from "./dom.js";
+import { get } from "./api.js";
+import { closeSession, openCreate } from "./create.js";
+import { hue } from "./turn.js";
+
+const maxPreviews = 50; // sessions whose last line is read
+const previewBytes = 4 << 10;
 
 export class ListView {
   constructor(open) {
     this.open = open;
+    this.previews = new Map(); // of each session: its newest event then, the author of its last turn, its last line
     this.body = h("ul", { class: "sessions" });
     this.empty = h("div", { class: "nothing", hidden: true },
       h("p", {}, "No session is open."),
       h("p", {}, "An agent creates one with ", h("code", {}, "repl mcp --daemon"), ", and you with ", h("code", {}, "repl exec NAME -e '6 * 7'"), "."));
     this.element = h("div", { class: "page list" },
-      h("header", { class: "top" }, h("h1", {}, logo(), "Sessions"), this.summary = h("p", { class: "summary", role: "status" })),
+      h("header", { class: "top" }, h("h1", {}, logo(), "Sessions"), this.summary = h("p", { class: "summary", role: "status" }),
+        h("button", { type: "button", class: "new", onclick: () => openCreate(this.sessions ?? [], open) }, "New session")),
       h("main", {}, this.body, this.empty));
     document.title = "Sessions – Turnstone";
     this.timer = setInterval(() => this.ages(), 1000);
   }
 
-  leave() { clearInterval(this.timer); }
+  leave() {
+    this.gone = true;
+    clearInterval(this.timer);
+  }
 
   tick({ sessions, offset }) {
     this.offset = offset;
@@ -27,6 +38,31 @@ export class ListView {
     clear(this.body).append(...sessions.map((s) => this.row(s)));
     if (focused) this.body.querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus();
     this.ages();
+    this.preview();
+  }
+
+  // preview reads the last line of each session that has changed, one after the other and at most once a
+  // second.
+  async preview() {
+    if (this.previewing) return;
+    this.previewing = true;
+    try {
+      for (const s of this.sessions.slice(0, maxPreviews)) {
+        if (this.gone || document.hidden) return;
+        if (s.turn && this.previews.get(s.name)?.seq !== s.last_seq) this.previews.set(s.name, await lastLine(s));
+      }
+      for (const item of this.body.children) this.showPreview(item);
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+    } catch { // the session or the daemon has gone, and the next tick says so
+    } finally {
+      this.previewing = false;
+    }
+    if (!this.gone && this.sessions.slice(0, maxPreviews).some((s) => s.turn && this.previews.get(s.name)?.seq !== s.last_seq)) this.preview();
+  }
+
+  showPreview(item) {
+    const { author, line } = this.previews.get(item.session.name) ?? {};
+    clear(item.querySelector(".last")).append(...(author ? [h("span", { class: "author " + hue(author) }, visible(author)), " "] : []), ...visible(line ?? ""));
   }
 
   row(s) {
@@ -42,9 +78,11 @@ export class ListView {
     h("span", { class: "turns" }, s.turn ? s.turn.toLocaleString("en") + (s.turn === 1 ? " turn" : " turns") : "no turn yet"),
     h("span", { class: "memory" }, s.memory_bytes ? size(s.memory_bytes) : ""),
     h("span", { class: "age" }),
-    s.input_request && h("span", { class: "asks" }, s.input_request.permission ? "asks for permission" : s.input_request.form ? "an MCP server asks" : ["asks: ", ...visible((s.input_request.prompt || "input").trim().slice(0, 200))]));
-    const item = h("li", {}, link);
+    s.input_request && h("span", { class: "asks" }, s.input_request.permission ? "asks for permission" : s.input_request.form ? "an MCP server asks" : ["asks: ", ...visible((s.input_request.prompt || "input").trim().slice(0, 200))]),
+    h("span", { class: "last" }));
+    const item = h("li", {}, link, h("button", { type: "button", class: "quiet", "aria-label": "close " + s.name, title: "Close this session", onclick: () => closeSession(s) }, "×"));
     item.session = s;
+    this.showPreview(item);
     return item;
   }
 
@@ -56,6 +94,16 @@ export class ListView {
       item.querySelector(".age").textContent = "opened " + duration(Math.max(1000, now - new Date(s.opened_at))) + " ago";
     }
   }
+}
+
+// lastLine returns the author of the last turn of a session, and its last line of output or of code.
+async function lastLine(s) {
+  const [{ turns }, { items }] = await Promise.all([
+    get("outline", { session: s.name, backward: true, limit: 1 }),
+    get("read", { session: s.name, backward: true, limit: 20, bytes: previewBytes })]);
+  const row = turns.at(-1), text = items.filter(({ e }) => e.type === "text" && e.turn === row?.turn).map(({ e }) => e.text ?? "").join("");
+  const line = text.replace(/\x1b\[[0-?]*[ -\/]*[@-~]/g, "").split(/[\r\n]/).findLast((one) => one.trim() !== "") ?? row?.code ?? "";
+  return { seq: s.last_seq, author: row?.author, line: line.trim().slice(0, 200) };
 }
 
 export function stateClass(s) { return s.preparation_error ? "failed" : s.input_request ? "waiting" : s.state; }

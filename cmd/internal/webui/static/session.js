@@ -1,34 +1,61 @@
 // The view of one session: a window that moves over its turns, and everything that is live.
-import { h, clear, duration, size, visible, say, copy, typing } from "./dom.js";
-import { get, post } from "./api.js";
+import { h, clear, count, duration, size, visible, say, copy, typing } from "./dom.js";
+import { get, greeting, post } from "./api.js";
+import { placeFrames } from "./frame.js";
 import { TurnView } from "./turn.js";
 import { Composer } from "./composer.js";
+import { Contents } from "./contents.js";
+import { Displays } from "./displays.js";
+import { closeSession } from "./create.js";
 import { logo, stateClass, stateWords } from "./list.js";
 import { Browser } from "./browse.js";
 import { Finder } from "./find.js";
 import { ScreenView } from "./screen.js";
+import { openOutline } from "./outline.js";
+import { RunQueue } from "./queue.js";
+import { VariablesPanel } from "./variables.js";
 
 const firstRows = 300; // turns in the first request
 const moreRows = 2000; // turns in each further request, back to the start
 const maxRows = 60000; // turns in memory
-const maxFilled = 300; // turns in memory with their contents
 const gapHeight = 14; // pixels between turns
 const settled = 80; // ms without a jump until turns get their contents
 const farBehind = 4000; // events; further behind, the view starts again
-const headBytes = 48 << 10, tailBytes = 16 << 10; // of a long turn
+const userTime = 700; // ms after a wheel, key or touch of the user in which a scroll is theirs
+const calmTime = 400; // ms without a change of the contents, after which a scroll is not caused by one
+const maxPrinted = 400; // turns that are printed without a question
+
+// Which turns are shown. The turn of the start has the facts of a worker, and belongs to all.
+const filters = {
+  all: { label: "all turns", shows: () => true },
+  errors: { label: "errors", shows: (row) => Boolean(row.outcome) && row.outcome !== "ok" },
+  pictures: { label: "pictures and tables", shows: (row) => row.displays > 0 || Boolean(row.items?.some(({ e }) => e.type === "display")) },
+  mine: { label: "mine", shows: (row) => row.author === greeting.author },
+  others: { label: "of agents and others", shows: (row) => row.turn !== 0 && row.author !== greeting.author },
+};
+
+const scripted = new Set(); // sessions whose results may run scripts
 
 export class SessionView {
   constructor(name, leave) {
     this.name = name;
+    this.filter = filters.all;
     this.rows = []; // of the turn index, oldest first
     this.tops = null; // sums of heights, computed when needed
     this.mounted = new Map(); // row → TurnView
-    this.filled = []; // rows with contents, the most recently used last
+    this.contents = new Contents(this);
+    this.displays = new Displays(this);
     this.cursor = 0; // rows include all events up to this one
     this.known = 0; // the newest event of the session
     this.info = null;
     this.offset = 0;
+    this.left = new AbortController(); // aborted when the user leaves the view
+    this.failed = false; // a turn has failed while the tab was hidden
     this.lastY = NaN; // the user's scroll position; NaN after the view itself has scrolled
+    this.stuck = true; // the view follows the end; only the user ends that
+    this.moved = -Infinity; // when the user last scrolled towards the start
+    this.changed = 0; // when contents last changed
+    this.held = false; // a pointer is held down on the scroller, such as on its bar
     this.build(leave);
     this.timer = setInterval(() => this.second(), 1000);
     this.start();
@@ -44,7 +71,11 @@ export class SessionView {
     this.top = h("div", { class: "pad", "aria-hidden": "true" });
     this.bottom = h("div", { class: "pad", "aria-hidden": "true" });
     this.turns = h("div", { class: "turns" });
-    this.scroller = h("main", { class: "scroll", tabIndex: -1, onscroll: () => this.scrolled() }, this.top, this.turns, this.bottom);
+    this.queue = new RunQueue(this);
+    this.variables = new VariablesPanel(this);
+    this.filtered = h("p", { class: "filtered", role: "status", hidden: true });
+    this.scroller = h("main", { class: "scroll", tabIndex: -1, onscroll: () => this.scrolled() }, this.top, this.turns, this.bottom, this.queue.element);
+    this.watchUser();
     this.jump = h("button", { type: "button", class: "jump", hidden: true, onclick: () => this.followEnd() }, "To the end ↓");
     this.composer = new Composer(this);
     this.finder = new Finder(this);
@@ -54,14 +85,41 @@ export class SessionView {
         h("a", { href: "/", class: "back", "aria-label": "all sessions", onclick: (e) => { e.preventDefault(); leave(); } }, logo()),
         h("div", { class: "titles" }, this.title, this.facts),
         this.state, this.stop, h("button", { type: "button", onclick: () => this.finder.open(), title: "/" }, "Search"), this.menu),
-      this.finder.element, this.scroller, this.jump, this.screen.element, this.composer.element);
+      this.finder.element, this.filtered, h("div", { class: "middle" }, this.scroller, this.variables.element), this.jump, this.screen.element, this.composer.element);
     this.sizes = new ResizeObserver((all) => this.resized(all));
     this.sizes.observe(this.scroller);
-    document.title = this.name + " – Turnstone";
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) return;
+      this.failed = false;
+      this.showTitle();
+    }, { signal: this.left.signal });
+    this.showTitle();
+  }
+
+  // showTitle says in the title of the tab whether the session runs, waits or has failed.
+  showTitle() {
+    const { state, input_request: asks } = this.info ?? {};
+    document.title = (asks ? "(waits) " : state === "running" ? "● " : this.failed ? "✗ " : "") + this.name + " – Turnstone";
+  }
+
+  // tell shows a notification when the session asks or becomes idle, if the user wants that. Others may see
+  // the screen, so it has no output.
+  tell(before, now) {
+    const busy = (i) => ["running", "waiting"].includes(i?.state);
+    const event = now.input_request && before?.input_request?.id !== now.input_request.id ? "waits for input" : busy(before) && !busy(now) ? "has finished" : "";
+    if (!event || !this.tells || !document.hidden || Notification.permission !== "granted") return;
+    const said = new Notification(this.name + " " + event, { tag: "turnstone " + this.name, icon: "/static/icon.svg" });
+    said.onclick = () => { window.focus(); said.close(); };
+  }
+
+  async toggleTelling() {
+    this.tells = !this.tells && await Notification.requestPermission() === "granted";
+    say(this.tells ? "You are told when " + this.name + " finishes or asks, while this tab is in the background." : Notification.permission === "denied" ? "The browser does not let this page notify you." : "You are no longer told.");
   }
 
   leave() {
     this.gone = true;
+    this.left.abort();
     clearInterval(this.timer);
     this.screen.leave();
     this.sizes.disconnect();
@@ -100,7 +158,8 @@ export class SessionView {
   setRows(rows, end) {
     for (const view of this.mounted.values()) this.unmount(view);
     this.rows = seen(rows);
-    this.filled = [];
+    this.contents.drop();
+    this.displays.drop();
     this.tops = null;
     this.cursor = Math.max(end ?? 0, rows.at(-1)?.last ?? 0);
   }
@@ -131,7 +190,7 @@ export class SessionView {
 
   closed() {
     this.element.classList.add("over");
-    this.state.textContent = "This session was closed.";
+    this.state.textContent = this.info ? "This session was closed." : "There is no session of this name.";
     this.stop.hidden = true;
     this.composer.element.hidden = true;
     this.screen.active = false;
@@ -143,6 +202,7 @@ export class SessionView {
     this.offset = offset;
     if (!info) { if (this.info) this.closed(); return; }
     const other = this.info && this.info.opened_at !== info.opened_at;
+    this.tell(this.info, info);
     this.info = info;
     if (other || info.last_seq < this.cursor) return this.restarted();
     this.element.classList.remove("over");
@@ -151,15 +211,17 @@ export class SessionView {
     this.composer.show(info);
     this.screen.follow(info);
     this.refreshLast();
+    this.variables.follow();
     if (info.last_seq > this.known) {
       this.known = info.last_seq;
       this.pull();
-    }
+    } else this.queue.next();
   }
 
   // restarted starts again, because another session has the name now.
   restarted() {
     this.setRows([], 0);
+    this.queue.drop();
     this.cursor = this.known = 0;
     this.ready = false;
     clear(this.turns);
@@ -172,6 +234,7 @@ export class SessionView {
     this.facts.title = [i.executable, i.dir].filter(Boolean).join(" in ");
     this.stop.hidden = !["running", "waiting", "starting", "preparing"].includes(i.state);
     this.showState();
+    this.showTitle();
     const items = this.menu.lastChild;
     if (items.dataset.language === i.language) return;
     items.dataset.language = i.language;
@@ -179,13 +242,19 @@ export class SessionView {
     const entry = (text, act, keys) => h("button", { type: "button", onclick: () => { this.menu.open = false; act(); } }, text, keys ? h("kbd", {}, keys) : null);
     const script = { python: "py", r: "R" }[i.language];
     const files = [["ipynb", "as a notebook (.ipynb)"], ...(script ? [[script, "as a script (." + script + ")"]] : []), ["txt", "as text (.txt)"]];
-    clear(items).append(
+    clear(items).append(...[
       ...files.map(([format, text]) => h("a", { href: "/download/" + encodeURIComponent(this.name) + "?format=" + format, download: this.name + "." + format, onclick: () => { this.menu.open = false; } }, "Download " + text)),
       entry("Copy the whole session", () => this.copySession()),
+      h("label", {}, "Show", h("select", { onchange: (e) => this.show(e.target.value) }, Object.entries(filters).map(([name, { label }]) => h("option", { value: name }, label)))),
+      entry("Turns…", () => openOutline(this)),
+      entry("Print…", () => this.print()),
+      entry("Variables", () => this.variables.toggle(), "v"),
       entry("Hide all turns", () => this.foldAll(true)),
       entry("Show all turns", () => this.foldAll(false)),
+      window.Notification ? entry("Tell me when it ends or asks", () => this.toggleTelling()) : null,
       entry("Restart the runtime…", () => this.restart()),
-      entry("Keys…", () => document.dispatchEvent(new Event("help")), "?"));
+      entry("Close the session…", () => closeSession(this.info)),
+      entry("Keys…", () => document.dispatchEvent(new Event("help")), "?")].filter(Boolean));
   }
 
   showState() {
@@ -197,6 +266,7 @@ export class SessionView {
   }
 
   second() {
+    this.variables.follow();
     this.showState();
     this.refreshLast();
   }
@@ -233,6 +303,13 @@ export class SessionView {
     } finally {
       this.pulling = false;
     }
+    this.queue.next();
+  }
+
+  // resizedQueue is called when the code that waits is shown or goes.
+  resizedQueue() {
+    this.changed = performance.now();
+    if (this.stuck) this.moveTo(this.scroller.scrollHeight);
   }
 
   // catchUp continues when the view is far behind. It reads the new turns without their contents.
@@ -263,6 +340,7 @@ export class SessionView {
   // take adds new events to the rows.
   take(items) {
     const stuck = this.stuck;
+    this.changed = performance.now();
     for (const item of items) {
       const e = item.e, seq = e.type === "gap" ? e.to : e.seq;
       if (seq <= this.cursor) continue;
@@ -277,14 +355,16 @@ export class SessionView {
       }
       row.last = seq;
       if (row.items) row.items.push(item);
+      if (e.type === "turn_ended") this.failed = e.outcome === "error" && document.hidden;
       if (e.type === "text") row.lines = (row.lines ?? 0) + (e.text ?? "").split("\n").length - 1;
       const view = this.mounted.get(row);
+      if (!view) this.tops = null; // its estimated height grows
       if (view?.filled) view.add(item);
       else if (e.type === "turn_started") { row.author = e.author; row.code = (e.input ?? "").split("\n")[0]; } else if (e.type === "turn_ended") Object.assign(row, { outcome: e.outcome, elapsed_ms: e.elapsed_ms ?? 0, error: e.name });
       if (row.items?.length > 3000) row.items = row.items.slice(-1500); // the view already shows the rest
     }
     if (stuck) this.followEnd();
-    else { this.layout(); this.jump.hidden = this.atEnd(); }
+    else this.layout();
   }
 
   // settled is called for the row before a new one.
@@ -296,6 +376,7 @@ export class SessionView {
   // Heights and positions.
 
   guess(row) {
+    if (!this.filter.shows(row)) return 0;
     if (row.height) return row.height;
     if (row.closed) return 48;
     return 62 + Math.min(row.code_lines ?? 1, 60) * 21 + Math.min(row.lines ?? 0, 700) * 20 + (row.displays ?? 0) * 380;
@@ -324,9 +405,35 @@ export class SessionView {
 
   followEnd() {
     this.going = null;
+    this.changed = performance.now();
+    this.follow(true);
     this.layout(Infinity);
     this.moveTo(this.scroller.scrollHeight);
-    this.jump.hidden = true;
+  }
+
+  follow(on) {
+    this.stuck = on;
+    this.jump.hidden = on;
+  }
+
+  // watchUser notes when the user scrolls. A scroll event alone does not tell: contents that grow, shrink or
+  // are replaced cause it, too.
+  watchUser() {
+    const moved = () => { this.moved = performance.now(); };
+    const held = (on) => () => { this.held = on; };
+    this.scroller.addEventListener("wheel", (e) => { if (e.deltaY < 0) moved(); }, { passive: true });
+    this.scroller.addEventListener("touchmove", moved, { passive: true });
+    this.scroller.addEventListener("keydown", (e) => {
+      if (e.key === "Tab" || !typing(e) && (["ArrowUp", "PageUp", "Home"].includes(e.key) || e.key === " " && e.shiftKey)) moved();
+    });
+    this.scroller.addEventListener("pointerdown", held(true), { passive: true });
+    for (const end of ["pointerup", "pointercancel"]) addEventListener(end, held(false), { passive: true, signal: this.left.signal });
+  }
+
+  // userMoves reports whether a scroll is the user's, or that of a tool such as the browser's own search.
+  userMoves() {
+    const now = performance.now();
+    return this.held || now - this.moved < userTime || now - this.changed > calmTime;
   }
 
   scrolled() {
@@ -337,7 +444,9 @@ export class SessionView {
       if (Math.abs(y - this.lastY) > this.scroller.clientHeight) this.leap();
       this.lastY = y;
       this.layout();
-      this.jump.hidden = this.atEnd();
+      if (this.atEnd()) this.follow(true);
+      else if (this.stuck && this.userMoves()) this.follow(false);
+      else if (this.stuck) this.moveTo(this.scroller.scrollHeight);
     });
   }
 
@@ -371,12 +480,13 @@ export class SessionView {
     const tall = this.scroller.clientHeight || 800;
     const tops = this.sums(), total = tops[this.rows.length];
     y = Math.min(y, Math.max(0, total - tall));
-    const from = Math.max(0, this.at(y - tall)), to = Math.min(this.rows.length, this.at(y + 2 * tall) + 1);
-    const wanted = new Set(this.rows.slice(from, to));
+    const from = this.printing ? 0 : Math.max(0, this.at(y - tall)), to = this.printing ? this.rows.length : Math.min(this.rows.length, this.at(y + 2 * tall) + 1);
+    const wanted = new Set(this.rows.slice(from, to).filter((row) => this.filter.shows(row)));
     for (const [row, view] of this.mounted) if (!wanted.has(row)) this.unmount(view);
     let before = this.turns.firstChild;
     for (let i = from; i < to; i++) {
       const row = this.rows[i];
+      if (!wanted.has(row)) continue;
       let view = this.mounted.get(row);
       if (!view) {
         view = this.mount(row);
@@ -387,7 +497,7 @@ export class SessionView {
     this.bottom.style.height = total - tops[to] + "px";
     if (this.leaping) return;
     for (const [row, view] of this.mounted) if (row.items && !view.filled) view.fill(row.items);
-    this.fetchContents(from, to);
+    this.contents.fetch(from, to);
   }
 
   // mount makes the view of a row, with its estimated height.
@@ -420,110 +530,17 @@ export class SessionView {
       view.row.height = height;
       changed = true;
     }
+    this.changed = performance.now();
     if (!changed) { if (this.stuck) this.moveTo(this.scroller.scrollHeight); return; }
     this.tops = null;
-    const first = this.rows.findIndex((row) => this.mounted.has(row));
+    const first = this.rows.findIndex((row) => this.mounted.has(row)), last = this.rows.findLastIndex((row) => this.mounted.has(row));
     const tops = this.sums();
     if (first >= 0) {
       this.top.style.height = tops[first] + "px";
-      this.bottom.style.height = tops[this.rows.length] - tops[first + this.mounted.size] + "px";
+      this.bottom.style.height = tops[this.rows.length] - tops[last + 1] + "px";
     }
     if (this.stuck) this.moveTo(this.scroller.scrollHeight);
     else if (above !== 0) this.moveTo(y + above);
-  }
-
-  // stuck reports whether the view follows the end.
-  get stuck() { return this.jump.hidden; }
-
-  // fetchContents reads the events of rows without contents: short rows together, and of long rows
-  // the beginning and the end.
-  async fetchContents(from, to) {
-    if (this.fetching) { this.again = [from, to]; return; }
-    this.fetching = true;
-    try {
-      for (let i = from; i < to && !this.gone;) {
-        const row = this.rows[i];
-        if (!row || row.items || !this.mounted.has(row)) { i++; continue; }
-        if (isLong(row)) { await this.fetchLong(row); i++; continue; }
-        let j = i + 1;
-        for (let n = row.last - row.first, bytes = row.bytes ?? 0; j < to && this.rows[j] && !this.rows[j].items && !isLong(this.rows[j]); j++) {
-          n += this.rows[j].last - this.rows[j].first + 1;
-          bytes += this.rows[j].bytes ?? 0;
-          if (n > 1500 || bytes > 500000) break;
-        }
-        await this.fetchShort(this.rows.slice(i, j));
-        i = j;
-      }
-    } catch (e) {
-      this.trouble(e);
-    } finally {
-      this.fetching = false;
-    }
-    if (this.again) { const next = this.again; this.again = null; this.layout(); void next; }
-  }
-
-  async fetchShort(rows) {
-    const last = rows.at(-1).last;
-    const found = new Map(rows.map((row) => [row, []]));
-    for (let after = rows[0].first - 1; after < last;) {
-      const { items } = await get("read", { session: this.name, after, before: last + 1, limit: 2000, bytes: 1 << 20 });
-      if (items.length === 0) break;
-      for (const item of items) {
-        const seq = item.e.type === "gap" ? item.e.to : item.e.seq;
-        after = Math.max(after, seq);
-        if (item.e.silent) continue;
-        const row = rows.find((one) => seq <= one.last) ?? rows.at(-1);
-        found.get(row).push(item);
-      }
-    }
-    this.shown(found);
-  }
-
-  async fetchLong(row) {
-    const head = await get("read", { session: this.name, after: row.first - 1, before: row.last + 1, limit: 300, bytes: headBytes });
-    const items = head.items, until = head.last || row.last;
-    const upTo = row.last;
-    if (until < upTo) {
-      const tail = await get("read", { session: this.name, after: until, before: upTo + 1, backward: true, limit: 150, bytes: tailBytes });
-      const first = tail.items[0]?.e;
-      const from = first ? (first.type === "gap" ? first.from : first.seq) : upTo + 1;
-      if (from > until + 1) items.push(folded(row, until + 1, from - 1, items, tail.items));
-      items.push(...tail.items);
-    }
-    this.shown(new Map([[row, items]]));
-  }
-
-  // shown gives rows their contents, and drops the contents of the rows least recently seen.
-  shown(found) {
-    for (const [row, items] of found) {
-      const live = row.items ?? [];
-      const upTo = seqOf(items.at(-1)) ?? 0;
-      row.items = items.concat(live.filter((item) => seqOf(item) > upTo));
-      this.filled.push(row);
-      this.mounted.get(row)?.fill(row.items);
-    }
-    while (this.filled.length > maxFilled) {
-      const row = this.filled.shift();
-      if (this.mounted.has(row)) this.filled.push(row);
-      else if (row !== this.rows.at(-1)) row.items = undefined;
-      if (this.filled.every((one) => this.mounted.has(one))) break;
-    }
-  }
-
-  // unfold shows the next part of the omitted events of a long turn.
-  async unfold(view, gap, button) {
-    button.disabled = true;
-    try {
-      const { items, last } = await get("read", { session: this.name, after: gap.from - 1, before: gap.to + 1, limit: 1000, bytes: 256 << 10 });
-      const at = view.row.items.findIndex((item) => item.e === gap);
-      if (at < 0) return;
-      const until = last || gap.to;
-      const rest = until < gap.to ? [folded(view.row, until + 1, gap.to, [], [], gap.lines - linesOf(items))] : [];
-      view.row.items.splice(at, 1, ...items, ...rest);
-      view.fill(view.row.items);
-    } catch (e) {
-      this.trouble(e);
-    }
   }
 
   browse(row) { new Browser(this, row).open(); }
@@ -537,7 +554,7 @@ export class SessionView {
     if (index < 0 || (index === 0 && this.rows[0].first > seq)) { this.target = seq; return; }
     this.target = null;
     const row = this.rows[index];
-    this.jump.hidden = false;
+    this.follow(false);
     const going = this.going = {};
     for (let i = 0; i < 3; i++) { // heights are known only once turns are in the document
       this.moveTo(Math.max(0, this.sums()[index] - 12));
@@ -561,6 +578,42 @@ export class SessionView {
     if (this.rows[next]) this.goTo(this.rows[next].last);
   }
 
+  // shownRows returns the turns that the filter lets through.
+  shownRows() { return this.rows.filter((row) => this.filter.shows(row)); }
+
+  // show limits the turns to those of one of the filters.
+  show(name) {
+    this.keepPosition(() => {
+      this.filter = filters[name];
+      this.tops = null;
+      this.layout();
+    });
+    this.filtered.hidden = name === "all";
+    clear(this.filtered).append("Only " + filters[name].label + ": " + count(this.shownRows().length, "turn") + ". ", h("button", { type: "button", class: "more", onclick: () => {
+      this.menu.querySelector("select").value = "all";
+      this.show("all");
+    } }, "Show all"));
+  }
+
+  // print puts all turns into the document, and prints it.
+  async print() {
+    const n = this.shownRows().length;
+    if (n > maxPrinted && !confirm("Print " + n + " turns?")) return;
+    this.printing = true;
+    try {
+      this.layout();
+      while (this.shownRows().some((row) => !row.items) && !this.gone) {
+        await new Promise((resolve) => setTimeout(resolve, settled));
+        this.layout();
+      }
+      await placeFrames(this.turns);
+      if (!this.gone) window.print();
+    } finally {
+      this.printing = false;
+      this.layout();
+    }
+  }
+
   foldAll(closed) {
     this.keepPosition(() => {
       for (const row of this.rows) { row.closed = closed; row.height = undefined; }
@@ -571,6 +624,17 @@ export class SessionView {
   }
 
   // Actions.
+
+  edit(turn, code) { this.composer.edit(code, "Turn " + turn); }
+
+  // runScripts runs the scripts of all results, until the tab is closed or another session has the name.
+  runScripts() {
+    scripted.add(this.identity);
+    for (const [row, view] of this.mounted) if (view.filled) view.fill(row.items);
+  }
+
+  get runsScripts() { return scripted.has(this.identity); }
+  get identity() { return this.name + "\n" + (this.info?.opened_at ?? ""); }
 
   async interrupt() {
     const turn = this.info?.turn ?? 0;
@@ -609,6 +673,7 @@ export class SessionView {
       g: () => this.rows[0] && this.goTo(this.rows[0].last), G: () => this.followEnd(),
       i: () => this.composer.focus(), "/": () => this.finder.open(), n: () => this.finder.next(1), N: () => this.finder.next(-1),
       o: () => view?.toggle(), c: () => view?.copyAll(),
+      v: () => this.variables.toggle(),
       u: () => this.element.querySelector(".back").click(),
     }[e.key];
     if (!act) return;
@@ -617,16 +682,5 @@ export class SessionView {
   }
 }
 
-const seqOf = (item) => (item ? (item.e.type === "gap" || item.e.type === "folded" ? item.e.to : item.e.seq) : undefined);
-
 // seen returns the turns of a turn index without the silent turns, which tools start.
 const seen = (turns) => turns.filter((row) => !row.silent);
-
-const isLong = (row) => row.last - row.first > 500 || (row.bytes ?? 0) > 96 << 10 && (row.lines ?? 0) > 400;
-
-const linesOf = (items) => items.reduce((n, { e }) => n + (e.type === "text" ? (e.text ?? "").split("\n").length - 1 : 0), 0);
-
-// folded is an item that stands for events of a row that are not shown yet.
-function folded(row, from, to, head, tail, lines = (row.lines ?? 0) - linesOf(head) - linesOf(tail)) {
-  return { e: { type: "folded", seq: from, from, to, lines: Math.max(0, lines) } };
-}

@@ -1,10 +1,12 @@
 // The view of one turn: its code, then its output and other events in order.
 import { h, clear, duration, size, count, clock, visible, copy } from "./dom.js";
 import { highlighted } from "./code.js";
+import { shown } from "./result.js";
 import { TextBlock } from "./text.js";
 
 const maxPieces = 1500; // elements of one turn in the document
 const maxCodeLines = 60; // shown before the user asks for all
+const maxOpenLines = 200, headLines = 20, tailLines = 60; // of a text; the middle of a longer one is folded
 const decoderOf = () => new TextDecoder("utf-8");
 const encoder = new TextEncoder();
 
@@ -40,6 +42,7 @@ export class TurnView {
     this.clearing = false;
     this.gone = 0;
     this.filled = true;
+    this.live = false; // events of the past
     this.element.style.minHeight = "";
     for (let i = 0; i < items.length; i++) {
       const e = items[i].e;
@@ -48,6 +51,27 @@ export class TurnView {
       while (i + 1 < items.length && isPlain(items[i + 1].e) && kindOf(items[i + 1].e) === kindOf(e)) text += items[++i].e.text ?? "";
       this.on_text({ ...e, text });
     }
+    this.live = true;
+  }
+
+  // foldLines hides the middle of each long text.
+  foldLines() {
+    if (this.unfolded) return;
+    for (const out of this.flow.querySelectorAll(":scope > pre.out")) {
+      const lines = linesIn(out);
+      if (lines <= maxOpenLines) continue;
+      const head = out.cloneNode(false), middle = out.cloneNode(false), hidden = lines - headLines - tailLines;
+      moveLines(out, headLines, head);
+      moveLines(out, hidden, middle);
+      middle.hidden = true;
+      const more = h("button", { type: "button", class: "more out unfold", onclick: () => { this.unfolded = true; middle.hidden = false; more.remove(); } }, "Show " + count(hidden, "more line"));
+      out.before(head, more, middle);
+    }
+  }
+
+  unfoldLines() {
+    this.unfolded = true;
+    for (const more of this.flow.querySelectorAll(":scope > .unfold")) more.click();
   }
 
   // reserve keeps space for contents that have not arrived yet.
@@ -66,7 +90,9 @@ export class TurnView {
       began,
       h("span", { class: "outcome" }, state.says),
       h("span", { class: "tools" },
+        this.editable && h("button", { type: "button", class: "quiet", onclick: () => this.owner.edit(r.turn, this.source), title: "Change this code and run it as a new turn" }, "Edit"),
         r.turn !== 0 && h("button", { type: "button", class: "quiet", onclick: () => this.copyAll() }, "Copy"),
+        h("button", { type: "button", class: "quiet", onclick: () => copy(location.origin + location.pathname + "#at-" + r.first, "the link to " + this.title.toLowerCase()) }, "Link"),
         h("button", { type: "button", class: "quiet fold", "aria-expanded": String(!this.element.classList.contains("closed")), onclick: () => this.toggle() }, this.element.classList.contains("closed") ? "Show" : "Hide")));
   }
 
@@ -158,12 +184,14 @@ export class TurnView {
   on_turn_started(e) {
     this.row.author = e.author;
     this.showCode(e.input ?? "");
-    if (e.bytes > encoder.encode(e.input ?? "").length) this.code.append(h("p", { class: "remark" }, "The input has " + size(e.bytes) + "; this is its beginning."));
+    this.editable = !(e.bytes > encoder.encode(e.input ?? "").length);
+    if (!this.editable) this.code.append(h("p", { class: "remark" }, "The input has " + size(e.bytes) + "; this is its beginning."));
     this.showHead();
   }
 
   on_turn_ended(e) {
     this.endText();
+    if (this.owner.stuck || !this.live) this.foldLines(); // a reader's text does not move
     Object.assign(this.row, { outcome: e.outcome, elapsed_ms: e.elapsed_ms ?? 0, error: e.name ?? "" });
     this.showHead();
   }
@@ -185,7 +213,7 @@ export class TurnView {
   on_access_granted(e) { this.line("granted", h("strong", {}, (e.author || "A user") + " allowed: "), what(e), e.always ? " — always in this workspace" : ""); }
 
   on_access_denied(e) {
-    this.line("denied", h("strong", {}, e.call ? "Not allowed: " : "The sandbox refused: "), what(e));
+    this.line("denied", h("strong", {}, e.author ? [...visible(e.author), " refused: "] : e.call ? "Not allowed: " : "The sandbox refused: "), what(e));
     if (e.hint) this.flow.lastChild.append(" ", h("code", {}, visible(e.hint)));
   }
 
@@ -229,15 +257,17 @@ export class TurnView {
 
   on_folded(e) {
     this.endText();
-    const more = h("button", { type: "button", class: "more", onclick: () => this.owner.unfold(this, e, more) }, "Show the next part");
+    const more = h("button", { type: "button", class: "more", onclick: () => this.owner.contents.unfold(this, e, more) }, "Show the next part");
     const all = h("button", { type: "button", class: "more", onclick: () => this.owner.browse(this.row) }, "Browse all lines");
     this.append(h("div", { class: "folded" }, h("span", {}, e.lines ? "about " + count(e.lines, "line") + " not shown" : count(e.to - e.from + 1, "event") + " not shown"), more, e.lines ? all : null));
   }
 
   // on_display shows a result in its most readable form.
   on_display(e, parts = []) {
+    if (e.id && this.owner.displays.goesElsewhere(this, e, parts)) return;
+    if (e.id) ({ e, parts } = this.owner.displays.newest(this.row, e, parts));
     const echo = e.result ? this.flow.lastChild : null;
-    const [box, better] = shown(parts, e);
+    const [box, better] = shown(parts, e, this.owner);
     if (!box || (echo?.classList?.contains("result") && !better)) return; // its echo shows everything
     if (echo?.classList?.contains("result")) echo.remove();
     this.endText();
@@ -282,6 +312,22 @@ export class TurnView {
   }
 }
 
+const linesIn = (element) => element.textContent.split("\n").length - 1;
+
+// moveLines moves a number of whole lines from the beginning of an element to another one.
+function moveLines(from, lines, to) {
+  while (lines > 0 && from.firstChild) {
+    const node = from.firstChild, n = node.textContent.split("\n").length - 1;
+    if (n > lines && node.nodeType === Node.TEXT_NODE) {
+      let end = 0;
+      for (; lines > 0; lines--) end = node.data.indexOf("\n", end) + 1;
+      node.splitText(end);
+    }
+    lines -= n;
+    to.append(node);
+  }
+}
+
 // isPlain reports whether an event is text that can be merged with its neighbors.
 const isPlain = (e) => e.type === "text" && e.data === undefined;
 
@@ -291,84 +337,4 @@ const kindOf = (e) => (e.kind === "traceback" ? "traceback" : e.kind === "result
 function what(e) {
   const name = e.call ? e.call + "(" + (e.detail ?? "") + ")" : e.path || e.host || e.read || e.write || "";
   return h("span", {}, h("span", { class: "op" }, (e.op ?? (e.read ? "read" : e.write ? "write" : e.host ? "connect" : "call")) + " "), h("code", {}, visible(name)), e.child_program ? [" by ", h("code", {}, visible(e.child_program))] : null, e.destructive ? h("em", {}, " its server marks it as destructive") : null);
-}
-
-// shown returns an element for a result in the best form that can be shown, and whether that is
-// better than its text.
-function shown(parts, e) {
-  if (parts.length === 0) return [null, false];
-  const still = parts.find((p) => p.frame && !p.scripts), image = parts.find((p) => p.image);
-  const text = parts.find((p) => p.text), live = parts.find((p) => p.frame);
-  const best = still ?? image ?? text ?? live;
-  let box;
-  if (best === still && still) box = framed(still);
-  else if (best === image && image) box = imageOf(image, e);
-  else if (best) box = written(best);
-  else box = h("p", { class: "remark" }, "A result of a type that cannot be shown here.");
-  const more = [];
-  if (live && live !== best) more.push(asker(live));
-  for (const p of parts) if (p !== image || p.too_large) more.push(h("a", { href: p.url, download: "" }, visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
-  if (parts.length === 1 && text) more.length = 0;
-  if (more.length) box = h("div", {}, box, h("p", { class: "files" }, more));
-  return [box, Boolean(still ?? image ?? live) || (text && text.mime !== "text/plain")];
-}
-
-function written(p) {
-  if (!p.text) return h("p", { class: "remark" }, "This result is drawn by its scripts.");
-  if (p.mime.startsWith("application/vnd.")) return h("p", { class: "remark chart" }, visible(p.text));
-  const block = new TextBlock("result");
-  block.write(p.text);
-  return block.element;
-}
-
-function imageOf(p, e) {
-  if (p.too_large) return h("p", { class: "remark" }, `An image of ${p.width} × ${p.height} pixels is too large to show.`);
-  const image = h("img", { src: p.url, alt: e.title ? e.title : "an image that the code made", decoding: "async" });
-  if (p.width) { image.width = p.width; image.height = p.height; }
-  image.addEventListener("error", () => image.replaceWith(h("span", { class: "remark" }, "This image cannot be shown: it may be damaged, too large or too old.")));
-  return h("a", { href: p.url, target: "_blank", rel: "noopener", class: "image" }, image);
-}
-
-// asker returns a button that runs the scripts of a result in a frame.
-function asker(p) {
-  return h("button", { type: "button", class: "more", onclick: (e) => {
-    if (!confirm("Run the scripts of this result? They cannot read this page or act in its name. They may be able to send what is in the result over the network.")) return;
-    const display = e.target.closest(".display");
-    const old = display.querySelector(".framed");
-    const running = framed(p, true);
-    if (old) old.replaceWith(running);
-    else e.target.closest(".files").before(running);
-    e.target.remove();
-  } }, "Run the scripts of this result");
-}
-
-// nearby puts frames into the document when they come near the visible part. A frame costs the browser as much as a page, even before it has loaded, and users scroll past most results.
-const nearby = new IntersectionObserver((all) => {
-  for (const { isIntersecting, target } of all) {
-    if (!isIntersecting) continue;
-    nearby.unobserve(target);
-    target.replaceWith(target.frame);
-  }
-}, { scrollMargin: "600px" });
-
-// later returns a placeholder for a frame until it comes near the visible part.
-function later(frame) {
-  const placeholder = h("div", { class: frame.className, frame });
-  placeholder.style.height = frame.style.height;
-  nearby.observe(placeholder);
-  return placeholder;
-}
-
-// framed returns a result's document in a frame. The frame has no rights, or may run its scripts without an origin.
-function framed(p, scripts = false) {
-  const frame = h("iframe", { title: scripts ? "a result whose scripts run" : "a result", referrerPolicy: "no-referrer", class: p.themed && !scripts ? "frame themed" : "frame" });
-  frame.setAttribute("sandbox", scripts ? "allow-scripts" : "");
-  frame.src = p.frame + (scripts ? "?scripts=run" : "");
-  frame.style.height = Math.min(Math.max(p.rows ? 24 + p.rows * 27 : 320, 72), 900) + "px";
-  const grow = h("button", { type: "button", class: "more", "aria-expanded": "false", onclick: () => {
-    const tall = frame.classList.toggle("tall");
-    grow.textContent = tall ? "Smaller" : "Larger";
-    grow.setAttribute("aria-expanded", String(tall));
-  } }, "Larger");
-  return h("div", { class: "framed" }, scripts ? frame : later(frame), h("div", { class: "frametools" }, grow));
 }
