@@ -33,7 +33,8 @@ type Session struct {
 	author        string
 	pendingCursor *pendingReadCursor
 
-	writeLock bool // turns that it starts take the write lock
+	writeLock bool                 // turns that it starts take the write lock
+	dialect   session.InputDialect // of the inputs of turns that it starts
 }
 
 var (
@@ -73,13 +74,24 @@ func (s *Session) As(author string) session.Session { return s.WithAuthor(author
 
 // WithAuthor is As with the type *Session as its result.
 func (s *Session) WithAuthor(author string) *Session {
-	return &Session{calls: s.calls, name: s.name, author: author, pendingCursor: &pendingReadCursor{}, writeLock: s.writeLock}
+	view := *s
+	view.author, view.pendingCursor = author, &pendingReadCursor{}
+	return &view
+}
+
+// InDialect implements session.Session.
+func (s *Session) InDialect(dialect session.InputDialect) session.Session {
+	view := *s
+	view.dialect = dialect
+	return &view
 }
 
 // WithWriteLock returns the same session: no other client may write during a turn that it
 // starts.
 func (s *Session) WithWriteLock() *Session {
-	return &Session{calls: s.calls, name: s.name, author: s.author, pendingCursor: s.pendingCursor, writeLock: true}
+	view := *s
+	view.writeLock = true
+	return &view
 }
 
 // Info implements session.Session.
@@ -109,7 +121,7 @@ func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error
 }
 
 func (s *Session) startTurn(ctx context.Context, p protocol.StartParams) (uint64, error) {
-	p.Session, p.Author = s.name, s.author
+	p.Session, p.Author, p.Dialect = s.name, s.author, s.dialect
 	r, err := startTurn(ctx, s.calls, p)
 	return r.Turn, s.explainError(err)
 }
@@ -265,7 +277,7 @@ func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session
 
 // Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
-	p, err := callSession[protocol.ParseReply](ctx, s, protocol.MethodParse, protocol.QueryParams{Session: s.name, Text: text})
+	p, err := callSession[protocol.ParseReply](ctx, s, protocol.MethodParse, protocol.ParseParams{Session: s.name, Text: text, Dialect: s.dialect})
 	return p.Status, err
 }
 

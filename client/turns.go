@@ -21,7 +21,7 @@ func (s *Session) StartTurn(code string, onStart func(turn uint64)) session.Pend
 	t.startOnly = func(ctx context.Context) (uint64, error) { return s.Submit(ctx, code) }
 	t.startAndWait = func(ctx context.Context, o waitingCall) (session.Reply, error) {
 		return startTurn(ctx, s.calls, protocol.StartParams{
-			Session: s.name, Input: code, Author: s.author, WriteLock: s.writeLock,
+			Session: s.name, Input: code, Author: s.author, WriteLock: s.writeLock, Dialect: s.dialect,
 			After: o.after, ReadCursor: o.readCursor, WaitMS: o.waitMS, Continues: true, Request: t.request,
 		})
 	}

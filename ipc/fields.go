@@ -9,6 +9,7 @@ func (s *TurnStart) visitFields(w *fieldVisitor) {
 	w.visitBytes("input", &s.Input, required, MaxFrameBytes)
 	w.visitBool("silent", &s.Silent, optional)
 	w.visitBool("no_exit", &s.NoExit, optional)
+	visitOptionalEnum(w, "dialect", &s.Dialect, DialectNotebook)
 }
 
 func (i *TurnInput) visitFields(w *fieldVisitor) {
@@ -29,6 +30,7 @@ func (q *Query) visitFields(w *fieldVisitor) {
 	visitEnum(w, "kind", &q.Kind, QueryComplete, QueryParse, QueryVariables, QueryInspect)
 	w.visitText("text", &q.Text, required, MaxFrameBytes)
 	w.visitUint("cursor", &q.Cursor, required, 0)
+	visitOptionalEnum(w, "dialect", &q.Dialect, DialectNotebook)
 }
 
 func (s *Shutdown) visitFields(w *fieldVisitor) {

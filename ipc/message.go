@@ -33,6 +33,10 @@ type (
 		Input  []byte // opaque to all but the worker
 		Silent bool   // it is from a tool and leaves no trace in the runtime's history of inputs and results
 		NoExit bool   // if the code exits, that is an error, and the worker continues if its runtime can
+
+		// Dialect is the dialect of the input: empty for the plain language. A worker whose
+		// language has no such dialect ignores it.
+		Dialect InputDialect
 	}
 
 	// TurnInput answers one wait of a turn's code. A worker drops it if that wait is over.
@@ -56,6 +60,8 @@ type (
 		Kind   QueryKind
 		Text   string
 		Cursor uint64 // bytes into Text: complete, inspect
+
+		Dialect InputDialect // of Text, as in TurnStart
 	}
 
 	// Functions lists the host functions that code may call. It replaces the previous list. It
@@ -268,6 +274,7 @@ type (
 	SigintOwner     string
 	QueryKind       string
 	QueryStatus     string
+	InputDialect    string
 	EndReason       string
 )
 
@@ -320,6 +327,9 @@ const (
 	StatusIncomplete QueryStatus = "incomplete" // parse: more lines are needed
 	StatusInvalid    QueryStatus = "invalid"    // parse: no further line can make it valid
 	StatusTimeout    QueryStatus = "timeout"    // the query was interrupted
+
+	// DialectNotebook is the language as notebooks write it, such as Python with magics.
+	DialectNotebook InputDialect = "notebook"
 
 	EndShutdown      EndReason = "shutdown"
 	EndExit          EndReason = "exit"

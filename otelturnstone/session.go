@@ -47,6 +47,11 @@ func (t *tracedSession) As(author string) session.Session {
 	return &tracedSession{t.Session.As(author), t.tracer}
 }
 
+// InDialect implements session.Session.
+func (t *tracedSession) InDialect(dialect session.InputDialect) session.Session {
+	return &tracedSession{t.Session.InDialect(dialect), t.tracer}
+}
+
 // Submit implements session.Session.
 func (t *tracedSession) Submit(ctx context.Context, code string) (uint64, error) {
 	return t.submit(ctx, code, t.Session.Submit)

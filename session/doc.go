@@ -24,6 +24,11 @@
 // status. A setting of the session was rejected, because a user, an agent and a notebook may use
 // one session at the same time.
 //
+// # Dialects
+//
+// InDialect is a property of the caller for the same reason: the cells of a notebook may contain
+// magics, and an agent in the same session keeps plain Python, with its errors and hints.
+//
 // The package starts no goroutines, except one that interrupts the code of a [Run] whose time is over.
 // It ends before Run returns.
 package session

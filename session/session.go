@@ -35,8 +35,30 @@ type Identity interface {
 	// it is recorded under that author. It does no I/O.
 	As(author string) Session
 
+	// InDialect returns the same session for code in another dialect of its language; "" is the
+	// plain language. The dialect applies to the inputs that are submitted through the result,
+	// and to Parse. Submitting in an unknown dialect is an error of KindInvalid. A language
+	// without the dialect ignores it. It does no I/O.
+	InDialect(dialect InputDialect) Session
+
 	// Info describes the session now.
 	Info(ctx context.Context) (Info, error)
+}
+
+// An InputDialect is a dialect of a session's language; "" is the plain language.
+type InputDialect string
+
+// DialectNotebook is the language of notebooks. In Python, magics such as %matplotlib and commands
+// such as !ls then work as in IPython. An input that is valid Python has the same meaning in both. R
+// has no such dialect.
+const DialectNotebook InputDialect = "notebook"
+
+// Check returns an error of KindInvalid if the dialect is unknown.
+func (d InputDialect) Check() error {
+	if d != "" && d != DialectNotebook {
+		return Errorf(KindInvalid, "unknown dialect %q; use %q, or none", string(d), string(DialectNotebook))
+	}
+	return nil
 }
 
 // Runner is the part of a Session for callers that run code: it starts, answers and interrupts

@@ -7,18 +7,40 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// authoredSession is a view of a Session whose calls are recorded under one author's name.
+// authoredSession is a view of a Session for one caller. Its calls are recorded under the author's name,
+// and its inputs are in the dialect.
 type authoredSession struct {
 	*Session
-	author string
+	author  string
+	dialect session.InputDialect
 }
 
 // As implements session.Session.
 func (s *Session) As(author string) session.Session {
-	if author == "" {
-		return s
+	return authoredSession{s, "", ""}.As(author)
+}
+
+// InDialect implements session.Session.
+func (s *Session) InDialect(dialect session.InputDialect) session.Session {
+	return authoredSession{s, "", ""}.InDialect(dialect)
+}
+
+func (a authoredSession) As(author string) session.Session {
+	a.author = author
+	return a.view()
+}
+
+func (a authoredSession) InDialect(dialect session.InputDialect) session.Session {
+	a.dialect = dialect
+	return a.view()
+}
+
+// view returns the session itself if nothing distinguishes its caller.
+func (a authoredSession) view() session.Session {
+	if a.author == "" && a.dialect == "" {
+		return a.Session
 	}
-	return authoredSession{s, author}
+	return a
 }
 
 // Author implements session.Session. It is always empty: see [Session.As].
@@ -27,15 +49,19 @@ func (s *Session) Author() string { return "" }
 func (a authoredSession) Author() string { return a.author }
 
 func (a authoredSession) Submit(ctx context.Context, code string) (uint64, error) {
-	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author}, nil))
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, turnMode: turnMode{dialect: a.dialect}}, nil))
 }
 
 func (a authoredSession) SubmitSilent(ctx context.Context, code string) (uint64, error) {
-	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, silent: true}, nil))
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, turnMode: turnMode{dialect: a.dialect, silent: true}}, nil))
 }
 
 func (a authoredSession) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
-	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, mayExit: true}, nil))
+	return a.logCall("submit", a.author)(a.submitAs(ctx, code, turn{author: a.author, turnMode: turnMode{dialect: a.dialect, mayExit: true}}, nil))
+}
+
+func (a authoredSession) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
+	return a.parseIn(ctx, a.dialect, text)
 }
 
 func (a authoredSession) Answer(ctx context.Context, request timeline.Seq, in session.Input) (uint64, error) {

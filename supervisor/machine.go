@@ -313,17 +313,23 @@ func (m *sessionMachine) nextDeadline() time.Time {
 	return next
 }
 
+// A turnMode says how the worker runs the input of a turn.
+type turnMode struct {
+	silent  bool // a tool submitted it
+	mayExit bool // its code may end the worker
+	dialect session.InputDialect
+}
+
 // A turn comprises an input and everything up to the worker's idle message. Callers know it by its
 // number.
 type turn struct {
-	id            uint64 // 0 for a start-up, and for an input that answers a prompt of the start-up
-	number        uint64 // the number that its caller knows
-	input         []byte // nil once it is sent
-	lastLine      string // of the input, for the report if the worker exits
-	author        string
-	traceParent   string           // the span in which it was submitted; see session.WithTraceParent
-	silent        bool             // a tool submitted it
-	mayExit       bool             // its code may end the worker
+	id          uint64 // 0 for a start-up, and for an input that answers a prompt of the start-up
+	number      uint64 // the number that its caller knows
+	input       []byte // nil once it is sent
+	lastLine    string // of the input, for the report if the worker exits
+	author      string
+	traceParent string // the span in which it was submitted; see session.WithTraceParent
+	turnMode
 	beforeSeq     timeline.Seq     // everything up to it came before the turn
 	startSeq      timeline.Seq     // the last event before a worker's start, whose notices belong to the first turn's reply
 	lastWorkerEnd []timeline.Event // why the variables of earlier turns are gone, for the first turn's reply

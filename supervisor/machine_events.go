@@ -131,7 +131,7 @@ func (m *sessionMachine) handleSignalsSent(t *turn, inTime bool) {
 	case m.phase != phaseSending || m.turn != t:
 	case inTime:
 		m.moveTo(phaseRunning)
-		m.addEffect(machineEffect{kind: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input, Silent: t.silent, NoExit: !t.mayExit}})
+		m.addEffect(machineEffect{kind: doSend, message: ipc.TurnStart{Turn: t.id, Input: t.input, Silent: t.silent, NoExit: !t.mayExit, Dialect: ipc.InputDialect(t.dialect)}})
 		m.addEffect(machineEffect{kind: doScanReaders})
 		t.input = nil
 	default:

@@ -36,7 +36,14 @@ func (s *Session) Complete(ctx context.Context, text string, cursor int) (sessio
 
 // Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
-	r, err := s.runQuery(ctx, ipc.Query{Kind: ipc.QueryParse, Text: text})
+	return s.parseIn(ctx, "", text)
+}
+
+func (s *Session) parseIn(ctx context.Context, dialect session.InputDialect, text string) (session.ParseStatus, error) {
+	if err := dialect.Check(); err != nil {
+		return session.ParseUnknown, err
+	}
+	r, err := s.runQuery(ctx, ipc.Query{Kind: ipc.QueryParse, Text: text, Dialect: ipc.InputDialect(dialect)})
 	if err != nil {
 		return session.ParseUnknown, err
 	}

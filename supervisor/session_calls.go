@@ -98,15 +98,15 @@ func (s *Session) Submit(ctx context.Context, code string) (uint64, error) {
 
 // SubmitSilent implements session.Session.
 func (s *Session) SubmitSilent(ctx context.Context, code string) (uint64, error) {
-	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{silent: true}, nil))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{turnMode: turnMode{silent: true}}, nil))
 }
 
 // SubmitMayExit implements session.Session.
 func (s *Session) SubmitMayExit(ctx context.Context, code string) (uint64, error) {
-	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{mayExit: true}, nil))
+	return s.logCall("submit", "")(s.submitAs(ctx, code, turn{turnMode: turnMode{mayExit: true}}, nil))
 }
 
-// submitAs starts a turn with the author and the flags of like. place is that of the input in the
+// submitAs starts a turn with the author and the mode of like. place is that of the input in the
 // queue, or nil.
 func (s *Session) submitAs(ctx context.Context, code string, like turn, place *QueuePlace) (uint64, error) {
 	defer s.beginUse()()
@@ -116,7 +116,10 @@ func (s *Session) submitAs(ctx context.Context, code string, like turn, place *Q
 	if len(code) > MaxInputBytes {
 		return 0, session.NewTooLargeError(len(code))
 	}
-	t := &turn{input: []byte(code), author: like.author, silent: like.silent, mayExit: like.mayExit, traceParent: session.TraceParent(ctx), lastLine: lastCodeLine(code)}
+	if err := like.dialect.Check(); err != nil {
+		return 0, err
+	}
+	t := &turn{input: []byte(code), author: like.author, turnMode: like.turnMode, traceParent: session.TraceParent(ctx), lastLine: lastCodeLine(code)}
 	known := s.terminalReaders()
 	s.reportMissingDir()
 	s.mu.Lock()

@@ -23,6 +23,7 @@ type QueuedInput struct {
 	Author  string
 	Silent  bool // as in Session.SubmitSilent
 	MayExit bool // as in Session.SubmitMayExit
+	Dialect session.InputDialect
 }
 
 var _, _ session.TurnQueuer = (*Session)(nil), authoredSession{}
@@ -34,7 +35,7 @@ func (s *Session) SubmitQueued(ctx context.Context, code string) (uint64, error)
 
 // SubmitQueued implements session.TurnQueuer.
 func (a authoredSession) SubmitQueued(ctx context.Context, code string) (uint64, error) {
-	return a.logCall("submit", a.author)(a.submitQueued(ctx, code, QueuedInput{Author: a.author}))
+	return a.logCall("submit", a.author)(a.submitQueued(ctx, code, QueuedInput{Author: a.author, Dialect: a.dialect}))
 }
 
 func (s *Session) submitQueued(ctx context.Context, code string, o QueuedInput) (uint64, error) {
@@ -108,7 +109,7 @@ func (p *QueuePlace) Wait(ctx context.Context) error {
 // Submit is Session.Submit for the first place in the queue, which it frees if the input is accepted.
 // Otherwise the place can still be used, after another Wait.
 func (p *QueuePlace) Submit(ctx context.Context, code string, o QueuedInput) (uint64, error) {
-	return p.s.submitAs(ctx, code, turn{author: o.Author, silent: o.Silent, mayExit: o.MayExit}, p)
+	return p.s.submitAs(ctx, code, turn{author: o.Author, turnMode: turnMode{silent: o.Silent, mayExit: o.MayExit, dialect: o.Dialect}}, p)
 }
 
 // Leave frees the place. Further calls do nothing.

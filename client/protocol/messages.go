@@ -223,19 +223,20 @@ type EndParams struct {
 // name that the client gives to this call and to its repetitions: with it, the code runs only
 // once. The daemon remembers the last 256 requests of each client.
 type StartParams struct {
-	Session     string       `json:"session"`
-	Input       string       `json:"input"`
-	WriteLock   bool         `json:"write_lock,omitempty"`
-	Silent      bool         `json:"silent,omitempty"`   // see session.Session.SubmitSilent
-	MayExit     bool         `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
-	Author      string       `json:"author,omitempty"`
-	WaitMS      int64        `json:"wait_ms,omitempty"`
-	After       timeline.Seq `json:"after,omitempty"`
-	ReadCursor  timeline.Seq `json:"read_cursor,omitempty"` // how far Author had read before, as in ReadCursorParams
-	Continues   bool         `json:"continues,omitempty"`   // cancelling the call ends the wait, not the turn
-	Queue       bool         `json:"queue,omitempty"`       // wait while the session is busy; see session.TurnQueuer
-	Request     string       `json:"request,omitempty"`
-	TraceParent string       `json:"traceparent,omitempty"` // the span of the caller, as a traceparent of the W3C; see session.WithTraceParent
+	Session     string               `json:"session"`
+	Input       string               `json:"input"`
+	WriteLock   bool                 `json:"write_lock,omitempty"`
+	Silent      bool                 `json:"silent,omitempty"`   // see session.Session.SubmitSilent
+	MayExit     bool                 `json:"may_exit,omitempty"` // see session.Session.SubmitMayExit; not with Silent
+	Dialect     session.InputDialect `json:"dialect,omitempty"`  // see session.Session.InDialect
+	Author      string               `json:"author,omitempty"`
+	WaitMS      int64                `json:"wait_ms,omitempty"`
+	After       timeline.Seq         `json:"after,omitempty"`
+	ReadCursor  timeline.Seq         `json:"read_cursor,omitempty"` // how far Author had read before, as in ReadCursorParams
+	Continues   bool                 `json:"continues,omitempty"`   // cancelling the call ends the wait, not the turn
+	Queue       bool                 `json:"queue,omitempty"`       // wait while the session is busy; see session.TurnQueuer
+	Request     string               `json:"request,omitempty"`
+	TraceParent string               `json:"traceparent,omitempty"` // the span of the caller, as a traceparent of the W3C; see session.WithTraceParent
 }
 
 // A TurnAccepted says which turn a call with a Request has started or answered, before the turn
@@ -304,6 +305,13 @@ type QueryParams struct {
 	Session string `json:"session"`
 	Text    string `json:"text"`
 	Cursor  int    `json:"cursor,omitempty"` // bytes
+}
+
+// ParseParams ask whether text is a complete input.
+type ParseParams struct {
+	Session string               `json:"session"`
+	Text    string               `json:"text"`
+	Dialect session.InputDialect `json:"dialect,omitempty"` // of Text; see session.Session.InDialect
 }
 
 // A ParseReply says whether text is a complete input.

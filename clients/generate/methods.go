@@ -28,7 +28,7 @@ var rpcMethods = []rpcMethod{
 	{"MethodGrant", "protocol.GrantParams", ""},
 	{"MethodAnswerPermission", "protocol.AnswerPermissionParams", ""},
 	{"MethodComplete", "protocol.QueryParams", "session.Completion"},
-	{"MethodParse", "protocol.QueryParams", "protocol.ParseReply"},
+	{"MethodParse", "protocol.ParseParams", "protocol.ParseReply"},
 	{"MethodVariables", "protocol.NameParams", "session.Variables"},
 	{"MethodInspect", "protocol.QueryParams", "session.Inspection"},
 	{"MethodDestinations", "protocol.NameParams", "protocol.Destinations"},

@@ -55,6 +55,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"the turn index summarizes each turn, also while it runs", testTurnSummaries},
 		{"a result follows its echo, and a display has its ID", testDisplays},
 		{"code may exit only where that is allowed", testExit},
+		{"a dialect reaches the worker only from the caller that asks for it", testDialects},
 		{"a silent turn runs, and readers do not see it", testSilentTurns},
 		{"data that a window leaves out is read in parts by its digest", testBlobs},
 		{"a search finds lines of output and of inputs, in parts, but no secret", testSearch},
@@ -223,6 +224,68 @@ func testExit(t *testing.T, s session.Session) {
 		if got := strings.TrimSpace(text.String()); got != c.want {
 			t.Errorf("%s: the worker got %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+func testDialects(t *testing.T, s session.Session) {
+	ctx := withTimeout(t)
+	if _, err := s.Wait(ctx, 0, nil); err != nil { // the start-up
+		t.Fatal(err)
+	}
+	notebook := s.InDialect(session.DialectNotebook)
+	for _, c := range []struct {
+		name    string
+		session session.Session
+		want    string
+	}{
+		{"the session", s, "none"},
+		{"InDialect", notebook, "notebook"},
+		{"InDialect, As", notebook.As("ada"), "notebook"},
+		{"As, InDialect", s.As("ada").InDialect(session.DialectNotebook), "notebook"},
+		{"back in the plain language", notebook.InDialect(""), "none"},
+		{"As", s.As("ada"), "none"},
+	} {
+		if r := runCode(t, c.session, "dialect"); !strings.HasSuffix("\n"+r.Text(), "\n"+c.want+"\n") {
+			t.Errorf("%s: the worker got %q, want %q", c.name, r.Text(), c.want)
+		}
+		parsed := session.ParseInvalid
+		if c.want == "notebook" {
+			parsed = session.ParseComplete
+		}
+		if got, err := c.session.Parse(ctx, "print?"); got != parsed || err != nil {
+			t.Errorf("%s: parsed as %q, %v, want %q", c.name, got, err, parsed)
+		}
+	}
+	if got := notebook.As("ada").Author(); got != "ada" {
+		t.Errorf("got the author %q", got)
+	}
+	submits := map[string]func(context.Context, string) (uint64, error){
+		"Submit": notebook.Submit, "SubmitSilent": notebook.SubmitSilent, "SubmitMayExit": notebook.SubmitMayExit,
+	}
+	if q, ok := notebook.(session.TurnQueuer); ok {
+		submits["SubmitQueued"] = q.SubmitQueued
+	}
+	for name, submit := range submits {
+		turn, err := submit(ctx, "dialect")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for _, e := range waitTurn(t, s, turn).Events {
+			if b, ok := e.Body.(timeline.Text); ok {
+				text.Write(b.Data)
+			}
+		}
+		if got := strings.TrimSpace(text.String()); got != "notebook" {
+			t.Errorf("%s: the worker got %q", name, got)
+		}
+	}
+	unknown := s.InDialect("basic")
+	if _, err := unknown.Submit(ctx, "print x"); session.KindOf(err) != session.KindInvalid {
+		t.Errorf("submit in an unknown dialect: got %v", err)
+	}
+	if _, err := unknown.Parse(ctx, "print x"); session.KindOf(err) != session.KindInvalid {
+		t.Errorf("parse in an unknown dialect: got %v", err)
 	}
 }
 

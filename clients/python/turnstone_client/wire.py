@@ -884,6 +884,17 @@ class OutputParams(_OutputParamsKeywords, _OutputParams, total=False):
     to: int
 
 
+class _ParseParams(TypedDict):
+    session: str
+    text: str
+
+
+class ParseParams(_ParseParams, total=False):
+    """ParseParams ask whether text is a complete input."""
+
+    dialect: Literal["notebook"]  # of Text; see session.Session.InDialect
+
+
 class _ParseReply(TypedDict):
     status: Literal["complete", "incomplete", "invalid", "unknown"]
 
@@ -1214,6 +1225,7 @@ class StartParams(_StartParams, total=False):
     write_lock: bool
     silent: bool  # see session.Session.SubmitSilent
     may_exit: bool  # see session.Session.SubmitMayExit; not with Silent
+    dialect: Literal["notebook"]  # see session.Session.InDialect
     author: str
     wait_ms: int
     after: int

@@ -715,6 +715,14 @@ export interface OutputParams {
   to?: number;
 }
 
+/** ParseParams ask whether text is a complete input. */
+export interface ParseParams {
+  session: string;
+  text: string;
+  /** of Text; see session.Session.InDialect */
+  dialect?: "notebook";
+}
+
 /** A ParseReply says whether text is a complete input. */
 export interface ParseReply {
   status: "complete" | "incomplete" | "invalid" | "unknown";
@@ -1028,6 +1036,8 @@ export interface StartParams {
   silent?: boolean;
   /** see session.Session.SubmitMayExit; not with Silent */
   may_exit?: boolean;
+  /** see session.Session.InDialect */
+  dialect?: "notebook";
   author?: string;
   wait_ms?: number;
   after?: number;
@@ -1325,7 +1335,7 @@ export interface Methods {
   "permission/grant": { params: GrantParams; result: Record<string, never> };
   "permission/answer": { params: AnswerPermissionParams; result: Record<string, never> };
   "query/complete": { params: QueryParams; result: Completion };
-  "query/parse": { params: QueryParams; result: ParseReply };
+  "query/parse": { params: ParseParams; result: ParseReply };
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
   "query/destinations": { params: NameParams; result: Destinations };

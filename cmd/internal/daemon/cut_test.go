@@ -242,6 +242,10 @@ func (s retryingSession) As(author string) session.Session {
 	return retryingSession{s.Session.As(author)}
 }
 
+func (s retryingSession) InDialect(dialect session.InputDialect) session.Session {
+	return retryingSession{s.Session.InDialect(dialect)}
+}
+
 func (s retryingSession) SubmitQueued(ctx context.Context, code string) (uint64, error) {
 	return s.Session.(session.TurnQueuer).SubmitQueued(ctx, code)
 }

@@ -241,7 +241,7 @@ func (d *Daemon) handleStart(ctx context.Context, r *rpcserver.Request, p protoc
 			return session.Reply{}, err
 		}
 	}
-	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Queue, p.Input))}
+	t := retryableCall{p.Request, p.Session, []byte(fmt.Sprint(p.Author, "\n", p.Silent, p.MayExit, p.WriteLock, p.Queue, p.Dialect, "\n", p.Input))}
 	started, forget, err := startOnce(ctx, d, r, t, func(ctx context.Context) (turnHandle, error) { return d.startTurn(ctx, c, p) })
 	defer forget()
 	if err != nil {
@@ -266,7 +266,7 @@ func (d *Daemon) startTurn(ctx context.Context, c *clientState, p protocol.Start
 		}
 		return newTurnHandle(e, turn), nil
 	}
-	s := e.session.As(p.Author)
+	s := e.session.As(p.Author).InDialect(p.Dialect)
 	ctx = session.WithTraceParent(ctx, p.TraceParent)
 	submit := s.Submit
 	switch {
@@ -508,12 +508,12 @@ func (d *Daemon) handleInspect(ctx context.Context, _ *rpcserver.Request, p prot
 	return e.session.Inspect(ctx, p.Text, p.Cursor)
 }
 
-func (d *Daemon) handleParse(ctx context.Context, _ *rpcserver.Request, p protocol.QueryParams) (protocol.ParseReply, error) {
+func (d *Daemon) handleParse(ctx context.Context, _ *rpcserver.Request, p protocol.ParseParams) (protocol.ParseReply, error) {
 	e, err := d.awaitSession(ctx, p.Session)
 	if err != nil {
 		return protocol.ParseReply{}, err
 	}
-	status, err := e.session.Parse(ctx, p.Text)
+	status, err := e.session.InDialect(p.Dialect).Parse(ctx, p.Text)
 	return protocol.ParseReply{Status: status}, err
 }
 

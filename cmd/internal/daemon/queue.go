@@ -106,7 +106,7 @@ func (d *Daemon) startQueued(ctx context.Context, e *openSession, c *clientState
 			return 0, err
 		}
 		turn, err := d.startWithLock(ctx, e, c, p.WriteLock, p.Author, func() (uint64, error) {
-			return place.Submit(ctx, p.Input, supervisor.QueuedInput{Author: p.Author, Silent: p.Silent, MayExit: p.MayExit})
+			return place.Submit(ctx, p.Input, supervisor.QueuedInput{Author: p.Author, Silent: p.Silent, MayExit: p.MayExit, Dialect: p.Dialect})
 		})
 		if kind := session.KindOf(err); kind != session.KindBusy && kind != session.KindWaiting {
 			return turn, err

@@ -22,6 +22,7 @@
 //	display ID TEXT   shows TEXT, as HTML, too; +ID updates ID, and *N shows N bytes in lines
 //	clear             clears the displayed output
 //	silent            prints whether the turn is silent
+//	dialect           prints the dialect of the turn, or "none"
 //	noexit            prints whether an exit is an error of the turn
 //	wait PROMPT       asks for a line and prints it; "<eof>" at the end of file
 //	secret PROMPT     asks for a secret and prints how many bytes it has

@@ -45,7 +45,7 @@ func (w *fakeWorker) answerQuery(m ipc.Query) {
 			}
 		}
 		slices.Sort(result.Matches)
-	case strings.Contains(m.Text, "?"):
+	case strings.Contains(m.Text, "?") && m.Dialect == "":
 		result.Status = ipc.StatusInvalid
 	case strings.HasSuffix(m.Text, "\\"):
 		result.Status = ipc.StatusIncomplete

@@ -95,6 +95,10 @@ func scriptCommands() map[string]scriptCommand {
 			w.printText(ipc.Stdout, fmt.Sprintln(t.silent))
 			return nil
 		},
+		"dialect": func(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError {
+			w.printText(ipc.Stdout, cmp.Or(string(t.dialect), "none")+"\n")
+			return nil
+		},
 		"noexit": func(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError {
 			w.printText(ipc.Stdout, fmt.Sprintln(t.noExit))
 			return nil

@@ -51,6 +51,7 @@ type workerTurn struct {
 	id            uint64
 	silent        bool
 	noExit        bool
+	dialect       ipc.InputDialect
 	ignoresLevel1 bool            // level 1 has no effect
 	stop          chan struct{}   // closed by an interrupt
 	answered      map[uint64]bool // handled interrupts by seq
@@ -264,7 +265,7 @@ func (w *fakeWorker) readFrames() {
 			w.mu.Lock()
 			busy := w.active != nil
 			w.active = newWorkerTurn(m.Turn)
-			w.active.silent, w.active.noExit = m.Silent, m.NoExit
+			w.active.silent, w.active.noExit, w.active.dialect = m.Silent, m.NoExit, m.Dialect
 			w.mu.Unlock()
 			if busy {
 				w.sendSessionEnd(ipc.EndProtocolError, nil)

@@ -52,8 +52,8 @@ for v in json.load(open(vectors, encoding="utf-8"))["vectors"]:
             got = e
         if "message" in v:
             checked["accepted"] += 1
-            for name in codec._OPTIONAL.get(v["message"]["type"], ()):
-                v["message"].setdefault(name, False)
+            for name, kind in codec._OPTIONAL.get(v["message"]["type"], {}).items():
+                v["message"].setdefault(name, False if kind is bool else None)
             if got != meant(v["message"]):
                 print("%s: got %r, want %r" % (v["name"], got, v["message"]))
         else:
@@ -72,10 +72,18 @@ limits = schema["limits"]
 if (codec.MAX_FRAME, codec.MAX_DEPTH, codec.MAX_FIELDS) != (limits["frame_bytes"], limits["depth"], limits["fields"]):
     print("the limits differ from", limits)
 types = {"bin": bytes, "bool": bool, "text": str}
+
+
+def kind_of(field):
+    if field["type"] == "uint":
+        return field.get("min", 0)
+    return tuple(field["enum"]) if "enum" in field and not field["required"] else types[field["type"]]
+
+
 want = {}
 for name, message in schema["messages"].items():
     if message["from"] == "supervisor":
-        want[name] = {f: s.get("min", 0) if s["type"] == "uint" else types[s["type"]] for f, s in message["fields"].items()}
+        want[name] = {name: kind_of(field) for name, field in message["fields"].items()}
 known = {name: dict(fields, **codec._OPTIONAL.get(name, {})) for name, fields in codec._MESSAGES.items()}
 if known != want:
     print("the messages are %r, want %r" % (known, want))

@@ -89,7 +89,7 @@ func (s *currentSession) ensureSession(ctx context.Context) (*attachedSession, e
 	}
 	s.opened++
 	l := &attachedSession{
-		kernel: s.kernel, number: s.opened, session: opened, opened: info.OpenedAt, start: info.LastSeq, seenUntil: info.LastSeq,
+		kernel: s.kernel, number: s.opened, session: opened.InDialect(session.DialectNotebook), opened: info.OpenedAt, start: info.LastSeq, seenUntil: info.LastSeq,
 		generation: info.Generation, count: countInputs(ctx, opened, info),
 		turns: make(map[uint64]*sessionTurn), submitted: make(map[uint64]*queuedRequest), changed: make(chan struct{}),
 	}

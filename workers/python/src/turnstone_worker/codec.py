@@ -284,7 +284,8 @@ _MESSAGES = {
     "functions": {"revision": 1, "list": bytes},
     "call_result": {"id": 1, "value": bytes, "more": bool, "failed": bool},
 }
-_OPTIONAL = {"turn_start": {"silent": bool, "no_exit": bool}}  # absent means False
+_DIALECTS = ("notebook",)
+_OPTIONAL = {"turn_start": {"silent": bool, "no_exit": bool, "dialect": _DIALECTS}, "query": {"dialect": _DIALECTS}}  # an absent bool is False, an absent text None
 _NAMES = {"type"}.union(*_MESSAGES.values(), *_OPTIONAL.values())
 
 
@@ -327,7 +328,7 @@ def _turn_start(b, i, end):
     content, i = _content(b, i, b"\xa5input", end)
     if content is None or b[i:end] != _NO_EXIT:
         return None
-    return {"type": "turn_start", "turn": turn, "input": bytes(content), "silent": False, "no_exit": True}
+    return {"type": "turn_start", "turn": turn, "input": bytes(content), "silent": False, "no_exit": True, "dialect": None}
 
 
 _ENDS = {b"\xa4more\xc2\xa6failed\xc2": (False, False), b"\xa4more\xc3\xa6failed\xc2": (True, False), b"\xa4more\xc2\xa6failed\xc3": (False, True)}
@@ -366,9 +367,12 @@ def decode(payload):
             raise ProtocolError("%s: field %s: want %s" % (kind, name, want.__name__))
         message[name] = value
     for name in optional:
-        message[name] = value = fields.get(name, False)
-        if type(value) is not bool:
+        want = optional[name]
+        message[name] = value = fields.get(name, False if want is bool else None)
+        if want is bool and type(value) is not bool:
             raise ProtocolError("%s: field %s: want bool" % (kind, name))
+        if want is not bool and name in fields and value not in want:
+            raise ProtocolError("%s: field %s: unknown value %.80r" % (kind, name, value))
     if kind == "interrupt" and message["level"] > 2:
         raise ProtocolError("interrupt: field level: %d is neither 1 nor 2" % message["level"])
     if kind == "query" and message["kind"] not in ("complete", "parse", "variables", "inspect"):
