@@ -92,6 +92,21 @@
 // interrupt could not name it, its output would belong to no turn, and a task that computes would
 // delay the next input.
 //
+// # Notebooks
+//
+// Two of five public notebooks contain magics such as %matplotlib, most of them in the cell with the
+// imports. So a turn in the dialect of notebooks accepts the usual ones, and shell commands. The worker
+// translates such a cell only if it does not compile, one line to one line. The tokenizer of the
+// interpreter finds the lines at which a statement begins. The source for tracebacks stays the original.
+//
+// Agents in the same session have plain Python. Their models know scripts better than notebooks, and a
+// hint names the equivalent.
+//
+// A translation by the Jupyter front end was rejected: it has no tokenizer, and would change a text
+// with a magic in it. IPython's own translation was rejected: its calls need get_ipython(), which many
+// libraries take for a whole IPython. An empty cell in place of an unknown magic was rejected, because
+// the code after it would compute something else.
+//
 // # Windows
 //
 // The modules unix and windows contain all differences, under equal names. On Windows SIGINT

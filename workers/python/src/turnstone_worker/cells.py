@@ -5,6 +5,7 @@ nothing of it runs. linecache keeps the sources, so tracebacks and inspect show 
 """
 import __future__
 import _ast
+import builtins
 import os
 import sys
 from _thread import get_ident
@@ -37,8 +38,9 @@ def _weight(lines):
 
 
 class Cells:
-    def __init__(self, namespace, show_all, interrupts, free):
+    def __init__(self, namespace, show_all, interrupts, free, display):
         """free releases memory for the code that handles a lack of memory."""
+        self.display = display
         self.namespace = namespace
         self.free = free
         self.interrupts = interrupts
@@ -49,11 +51,14 @@ class Cells:
         self.imported = Imported()
         self.loops = Loops(interrupts)
         self.tracer = None  # of the last cell, for the next one
+        self.dialect = None  # of the last cell
 
     # ------------------------------------------------------------ running
 
-    def run(self, number, source):
+    def run(self, number, source, dialect=None):
         """Compiles and runs the source of a turn. Errors of the code are raised."""
+        self.dialect = dialect
+        self.display.captured = None  # an interrupt may have left it
         name = "<cell %d>" % number
         try:
             code = source.decode("utf-8")
@@ -65,7 +70,8 @@ class Cells:
         if code[:1].isspace():
             code = dedented(code)
         self._remember(name, code)
-        parts = self._compile(code, name)
+        cell = self._translated(code) if dialect == "notebook" else None
+        parts = self._compile(code if cell is None else cell.code, name)
         self.namespace.pop("__warningregistry__", None)  # a warning is new in each cell
         if self.tracer is not None:
             _settrace(self.tracer)
@@ -74,7 +80,14 @@ class Cells:
         if events is not None:
             events._set_running_loop(None)  # an interrupt may have left a loop marked as running; none runs here
         try:
-            self._evaluate(parts)
+            if cell is None:
+                self._evaluate(parts)
+            else:
+                from turnstone_worker import magics
+
+                builtins.__magics__ = magics
+                with magics.around(cell.around, self.display, self.namespace):
+                    self._evaluate(parts)
         finally:
             if sys.gettrace() is not None:
                 self._pause_tracing()
@@ -123,6 +136,12 @@ class Cells:
             self.loops.evaluate(part, self.namespace)
         finally:
             self.namespace.pop("__file__", None)
+
+    def _translated(self, code):
+        """Returns the cell of a notebook whose magics are replaced; None if the code has none."""
+        from turnstone_worker import notebook
+
+        return notebook.translated(code, self.compiler_flags())
 
     def compiler_flags(self):
         return self.flags | _AWAIT
@@ -226,6 +245,9 @@ class Cells:
             source = "".join(lines)
             if short not in source:
                 continue
+            if "turnstone_worker.notebook" in sys.modules:
+                cell = self._translated(source)
+                source = source if cell is None else cell.code
             try:
                 tree = compile(source, name, "exec", _ONLY_AST | self.compiler_flags(), True)
             except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -269,7 +291,7 @@ class Cells:
         if isinstance(error, (SyntaxError, NameError, RuntimeError)):
             from turnstone_worker.hints import hint
 
-            said = hint(error, self.sources)
+            said = hint(error, self.sources, self.dialect)
             if said is not None:
                 sys.stderr.write(said + "\n")
 

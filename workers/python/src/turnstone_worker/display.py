@@ -35,6 +35,7 @@ class Display:
         self.count = 0  # of figures
         self.shell = None  # the functions that libraries have registered, if any has
         self.handles = 0  # number of generated ids
+        self.captured = None  # the displays of a cell that captures them
 
     def install(self):
         os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have, too
@@ -111,7 +112,8 @@ class Display:
             try:
                 self._catch(bundle, self._complete, bundle, value)
             finally:
-                self._echo(echo)  # last, so that the display follows at once
+                if self.captured is None or not bundle.data:
+                    self._echo(echo)  # last, so that the display follows at once
         if bundle.data:
             if echo is not None:
                 bundle.data["text/plain"] = echo.encode("utf-8", "backslashreplace")
@@ -242,6 +244,13 @@ class Display:
             message["id"] = text(str(name))
         if title or "text/plain" not in bundle.data and not bundle.has_picture():
             message["title"] = text(title or bundle.name, 200)
+        self.deliver(message)
+
+    def deliver(self, message):
+        """Sends a display, unless the cell captures it."""
+        if self.captured is not None:
+            self.captured.append(message)
+            return
         self.streams.flush()
         self.channel.send(message, True)
 
@@ -251,6 +260,9 @@ class Display:
 
     def _echo(self, shown):
         """Writes the text of a value, marked as a result."""
+        if self.captured is not None:
+            data = {"text/plain": shown.encode("utf-8", "backslashreplace")}
+            return self.deliver({"type": "display", "data": data, "update": False, "kind": "result"})
         writers, thread = self.channel.writers, get_ident()
         writers[thread] = "begin"
         try:

@@ -9,7 +9,7 @@ _PROMPTS = "[the input has %s: send the code without them]"
 _LENGTH = 100  # characters of an input that a hint repeats
 
 
-def hint(error, sources):
+def hint(error, sources, dialect=None):
     """Returns the hint without a newline, or None. Errors of valid Python code have no hint."""
     if type(error) is RuntimeError:
         return _LOOP if str(error) == "no running event loop" else None
@@ -42,6 +42,8 @@ def hint(error, sources):
         return _command(line.lstrip("!").strip())
     if line[:2] == "$ ":
         return _command(line[2:].strip())
+    if line[:1] == "%" and dialect == "notebook":
+        return "[%s is none of the magics that notebooks have here]" % line.split(" ")[0][:_LENGTH]
     if line[:1] == "%":
         return _magic(line.lstrip("%"))
     if line[:1] == "?" or line[-1:] == "?":

@@ -64,8 +64,8 @@ class Worker:
         self.streams = Streams(self.channel, self.program)
         self.stdin = Stdin(self.channel, self.streams)
         self.reserve = []  # holds the reserved memory
-        self.cells = Cells(self.namespace, options.get("show") == "all", self.interrupts, self.reserve.clear)
         self.display = Display(self.channel, self.streams, int(options.get("dpi", 0)))
+        self.cells = Cells(self.namespace, options.get("show") == "all", self.interrupts, self.reserve.clear, self.display)
         self.turn = None
         self.step = self.introduce
         self.chores = imports.ERRORS[:]  # imported while idle
@@ -222,7 +222,7 @@ class Worker:
         if channel.start is not None:
             start = channel.start
             self.display.silent = start["silent"]
-            self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"]), start["no_exit"])
+            self.turn = Turn(start["turn"], lambda: self.cells.run(start["turn"], start["input"], start["dialect"]), start["no_exit"])
         elif channel.queries:
             self._answer(channel.queries.pop(0))
         elif channel.shutdown is not None:

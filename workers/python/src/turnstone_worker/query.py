@@ -16,7 +16,7 @@ _mro_of = type.__dict__["__mro__"].__get__  # a metaclass may have its own
 def answer(query, namespace, flags):
     """Returns the fields of the query_result. User code may run, and may be slow."""
     if query["kind"] == "parse":
-        return {"status": _parse(query["text"], flags)}
+        return {"status": _parse(query["text"], flags, query["dialect"])}
     if query["kind"] == "variables":
         return _variables(namespace)
     if query["kind"] == "inspect":
@@ -110,7 +110,7 @@ def _look_up(mro, name):
 # ---------------------------------------------------------------- parse
 
 
-def _parse(text, flags):
+def _parse(text, flags, dialect=None):
     """Returns whether text is "complete", "incomplete" or "invalid", by the rules of an interactive interpreter."""
     from turnstone_worker import imports
 
@@ -119,6 +119,14 @@ def _parse(text, flags):
     codeop = imports.quietly("codeop")
     if text[:1].isspace():
         text = dedented(text)
+    if dialect == "notebook":
+        from turnstone_worker import notebook
+
+        cell = notebook.translated(text, flags)
+        if cell is not None:
+            if not notebook.is_complete(text):
+                return "incomplete"
+            text = cell.code
     warnings = imports.quietly("warnings")
     compiler = codeop.CommandCompiler()
     compiler.compiler.flags |= flags

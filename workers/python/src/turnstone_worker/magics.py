@@ -1,0 +1,403 @@
+"""What the magics and shell commands of a notebook's cell do. notebook.py translates them to calls of these functions.
+
+Their output has the form of IPython's. A command of a shell is a child with the worker's terminal,
+unless the cell captures its output.
+"""
+import os
+import re
+import sys
+from time import perf_counter
+
+from turnstone_worker import imports, inspection, query
+from turnstone_worker.cells import dedented
+
+_RUNS = 7  # of %timeit
+_ENOUGH = 0.2  # seconds of one run of %timeit
+_NAME = r"[^\W\d]\w*"
+# $$x stands for $x and {{x}} for {x}; ${x} and a backslash are the shell's.
+_EXPANDED = re.compile(r"\\.|\$\{[^}]*\}|\$\$(?=\w)|\{\{([^{}]*)\}\}|\{([^{}]+)\}|\$(%s)" % _NAME)
+_SECRET = ("key", "token", "secret", "password")
+_said = set()  # what a worker says only once
+_last = []  # the directory before the last %cd
+
+
+class Lines(list):
+    """The lines that a command has printed."""
+
+    @property
+    def n(self):
+        return "\n".join(self)
+
+    @property
+    def s(self):
+        return " ".join(self)
+
+    l = property(list)
+    nlstr, spstr = n, s
+
+
+# ---------------------------------------------------------------- the code of the cell
+
+
+def _names():
+    """Returns the global and the local variables of the code that contains the magic."""
+    frame = sys._getframe()  # the worker's own frames are hidden
+    return frame.f_globals, frame.f_locals
+
+
+def _expand(text, names):
+    """Replaces {expression} and $name by values of the code's variables. What names none of them is left alone."""
+    globals_, locals_ = names
+
+    def value(found):
+        whole, doubled, expression, name = found[0], found[1], found[2], found[3]
+        if doubled is not None:
+            return "{%s}" % doubled
+        if whole == "$$":
+            return "$"
+        if name is not None:
+            quoted = text.count("'", 0, found.start()) % 2 and text.count("'", found.end()) % 2
+            if quoted or name not in locals_ and name not in globals_:
+                return whole
+            return str(locals_[name] if name in locals_ else globals_[name])
+        if expression is None:
+            return whole
+        try:
+            code = compile(expression.strip(), "<command>", "eval")
+        except (SyntaxError, ValueError):
+            return whole
+        if not any(name in locals_ or name in globals_ for name in code.co_names):
+            return whole
+        return str(eval(code, globals_, locals_))
+
+    return _EXPANDED.sub(value, text)
+
+
+def _unquoted(text):
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    return os.path.expanduser(text)
+
+
+# ---------------------------------------------------------------- commands
+
+
+def _shell():
+    """Returns the arguments of subprocess that choose the user's shell."""
+    which = imports.quietly("shutil").which
+    shell = os.name == "posix" and (which(os.environ.get("SHELL") or "sh") or which("sh"))
+    return {"shell": True, "executable": shell} if shell else {"shell": True}
+
+
+def _run(command, **options):
+    """Runs a command and returns its status. If the cell's output is captured, so is the command's."""
+    subprocess = imports.quietly("subprocess")
+    if not isinstance(sys.stdout, imports.quietly("io").StringIO):
+        return subprocess.run(command, **options).returncode
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, errors="replace", **options)
+    sys.stdout.write(done.stdout)
+    sys.stderr.write(done.stderr)
+    return done.returncode
+
+
+def system(command):
+    """!command: shows its output. Its status is in _exit_code."""
+    names = _names()
+    names[0]["_exit_code"] = _run(_expand(command, names), **_shell())
+
+
+def lines(command):
+    """x = !command: returns its output and its errors as lines."""
+    names, subprocess = _names(), imports.quietly("subprocess")
+    done = subprocess.run(
+        _expand(command, names), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, errors="replace", **_shell()
+    )
+    names[0]["_exit_code"] = done.returncode
+    return Lines(done.stdout.splitlines())
+
+
+def script(program, arguments, body):
+    """%%bash and %%sh. A failure is an error of the cell, unless --no-raise-error says otherwise."""
+    words = arguments.split()
+    known = ("--no-raise-error", "--out", "--err")
+    subprocess, names = imports.quietly("subprocess"), _names()
+    kept = {}
+    while words:
+        word = words.pop(0)
+        option, _, name = word.partition("=")
+        if option not in known or option != known[0] and not (name or words):
+            raise ValueError("%%%%%s: unknown option %s; use %s" % (program, word, ", ".join(known)))
+        kept[option] = name or (words.pop(0) if option != known[0] else "")
+    pipes = {stream: subprocess.PIPE for stream, option in (("stdout", "--out"), ("stderr", "--err")) if option in kept}
+    if pipes:
+        done = subprocess.run([program, "-c", body], universal_newlines=True, errors="replace", **pipes)
+        status = done.returncode
+        names[0].update((kept[option], text) for option, text in (("--out", done.stdout), ("--err", done.stderr)) if option in kept)
+    else:
+        status = _run([program, "-c", body])
+    names[0]["_exit_code"] = status
+    if status and "--no-raise-error" not in kept:
+        raise subprocess.CalledProcessError(status, program)
+
+
+def pip(arguments):
+    """%pip: that of the session's interpreter."""
+    python = '"%s"' % sys.executable if os.name == "nt" else imports.quietly("shlex").quote(sys.executable)
+    names = _names()
+    names[0]["_exit_code"] = _run("%s -m pip %s" % (python, _expand(arguments, names)), **_shell())
+    imports.quietly("importlib").invalidate_caches()
+
+
+# ---------------------------------------------------------------- the process
+
+
+def cd(arguments):
+    """%cd: without arguments to the home directory, with - to the last one."""
+    quiet = arguments.startswith("-q")
+    path = _unquoted(_expand(arguments[2:] if quiet else arguments, _names())) or os.path.expanduser("~")
+    before = os.getcwd()
+    os.chdir(_last[0] if path == "-" and _last else path)
+    _last[:] = [before]
+    if not quiet:
+        print(os.getcwd())
+
+
+def pwd(arguments):
+    return os.getcwd()
+
+
+def env(arguments):
+    """%env: all variables, the value of one, or a new value."""
+    if not arguments:
+        return {name: "<hidden>" if any(word in name.lower() for word in _SECRET) else value for name, value in os.environ.items()}
+    if "=" not in arguments and " " not in arguments:
+        return os.environ[arguments]
+    return set_env(arguments)
+
+
+def set_env(arguments):
+    separator = "=" if "=" in arguments else " "
+    name, _, value = arguments.partition(separator)
+    name, value = name.strip(), _expand(value.strip(), _names())
+    os.environ[name] = value
+    print("env: %s=%s" % (name, value))
+
+
+def who(arguments):
+    print("\t".join(variable["name"] for variable in query.answer({"kind": "variables"}, _names()[0], 0)["variables"]))
+
+
+def whos(arguments):
+    for variable in query.answer({"kind": "variables"}, _names()[0], 0)["variables"]:
+        print("%-20s %-20s %s" % (variable["name"], variable["type"], variable.get("shape", "")))
+
+
+def autoreload(arguments):
+    if arguments.strip() not in ("0", "off") and "autoreload" not in _said:
+        _said.add("autoreload")
+        sys.stderr.write("[%autoreload does nothing here: importlib.reload(module) takes in a change, and the end of a cell says which files have changed]\n")
+
+
+def pylab(arguments):
+    """%pylab: the names of numpy and pyplot."""
+    exec("import numpy, matplotlib\nfrom matplotlib import pylab, mlab, pyplot\nnp, plt = numpy, pyplot\nfrom pylab import *", _names()[0])
+
+
+def writefile(arguments, body):
+    """%%writefile [-a] path"""
+    append = re.match(r"(-a|--append)\s+", arguments)
+    path = _unquoted(_expand(arguments[append.end() :] if append else arguments, _names()))
+    print("%s %s" % ("Appending to" if append else "Overwriting" if os.path.exists(path) else "Writing", path))
+    with open(path, "a" if append else "w", encoding="utf-8") as file:
+        file.write(body)
+
+
+def describe(name, with_source):
+    """name? and name??"""
+    globals_, locals_ = _names()
+    names = {**globals_, **locals_}
+    found = inspection.describe(name, len(name.encode()), names)
+    if not found:
+        print("Object `%s` not found." % name)
+        return
+    print(found["text/plain"].decode().rstrip("\n"))
+    if with_source:
+        try:
+            source = imports.quietly("inspect").getsource(query.find(name.split("."), names))
+        except (OSError, TypeError, SyntaxError):
+            return  # it has none
+        print("\n" + dedented(source).rstrip("\n"))
+
+
+# ---------------------------------------------------------------- times
+
+
+def clock():
+    """Returns the time, and the processor time of user code and of the system, in seconds."""
+    try:
+        used = imports.quietly("resource")
+    except ImportError:
+        times = os.times()
+        return perf_counter(), times.user, times.system
+    used = used.getrusage(used.RUSAGE_SELF)
+    return perf_counter(), used.ru_utime, used.ru_stime
+
+
+def timed(started, value):
+    """%time of an expression: shows its times and returns its value."""
+    wall, user, kernel = (now - then for now, then in zip(clock(), started))
+    if os.name != "nt":
+        print("CPU times: user %s, sys: %s, total: %s" % (_time(user), _time(kernel), _time(user + kernel)))
+    print("Wall time: %s" % _time(wall))
+    return value
+
+
+class timing:
+    """%time of a statement, and %%time."""
+
+    def __enter__(self):
+        self.started = clock()
+
+    def __exit__(self, *error):
+        timed(self.started, None)
+
+
+def time_block(code):
+    globals_, locals_ = _names()
+    with timing():
+        exec(compile(code, "<timed>", "exec"), globals_, locals_)
+
+
+def _time(seconds):
+    if seconds >= 60:
+        parts, rest = [], int(seconds)
+        for name, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+            if rest >= length:
+                parts.append("%d%s" % (rest // length, name))
+                rest %= length
+        return " ".join(parts)
+    for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "μs")):
+        if seconds * factor >= 1:
+            return "%.3g %s" % (seconds * factor, unit)
+    return "%.3g ns" % (seconds * 1e9)
+
+
+class TimeitResult:
+    """What %timeit -o returns."""
+
+    def __init__(self, loops, all_runs):
+        self.loops, self.repeat, self.all_runs = loops, len(all_runs), all_runs
+        self.timings = [seconds / loops for seconds in all_runs]
+        self.best, self.worst = min(self.timings), max(self.timings)
+        self.average = sum(self.timings) / self.repeat
+        self.stdev = (sum((one - self.average) ** 2 for one in self.timings) / self.repeat) ** 0.5
+
+    def __str__(self):
+        return "%s ± %s per loop (mean ± std. dev. of %d run%s, %s loop%s each)" % (
+            _time(self.average),
+            _time(self.stdev),
+            self.repeat,
+            "s" if self.repeat > 1 else "",
+            format(self.loops, ","),
+            "s" if self.loops > 1 else "",
+        )
+
+    def __repr__(self):
+        return "<TimeitResult : %s>" % self
+
+
+def timeit(arguments, body=None):
+    """%timeit [-n loops] [-r runs] [-q] [-o] code; with a body, the rest of the line is its setup."""
+    options, loops, runs = "", 0, _RUNS
+    while True:
+        found = re.match(r"-([qotc]+)(?:\s+|$)|-([nrp])\s*(\d+)(?:\s+|$)", arguments)
+        if found is None:
+            break
+        arguments = arguments[found.end() :]
+        options += found[1] or ""
+        loops, runs = (int(found[3]) if found[2] == "n" else loops, max(1, int(found[3])) if found[2] == "r" else runs)
+    globals_, locals_ = _names()
+    names = globals_ if globals_ is locals_ else {**globals_, **locals_}
+    library = imports.quietly("timeit")
+    watch = imports.quietly("time").process_time if "c" in options else library.default_timer
+    timer = library.Timer(arguments if body is None else body, "pass" if body is None or not arguments else arguments, watch, names)
+    if not loops:
+        loops = next((10**power for power in range(9) if timer.timeit(10**power) >= _ENOUGH), 10**9)
+    result = TimeitResult(loops, timer.repeat(runs, loops))
+    if "q" not in options:
+        print(result)
+    return result if "o" in options else None
+
+
+# ---------------------------------------------------------------- %%capture
+
+
+class Captured:
+    """What a cell with %%capture has shown."""
+
+    def __init__(self, stdout, stderr, outputs):
+        self.stdout, self.stderr, self.outputs = stdout, stderr, outputs
+
+    def __str__(self):
+        return self.stdout
+
+    def show(self):
+        """Shows it."""
+        sys.stdout.write(self.stdout)
+        sys.stderr.write(self.stderr)
+        for output in self.outputs:
+            output.display()
+
+    __call__ = show
+
+
+class Output:
+    """A value or a display of a captured cell."""
+
+    def __init__(self, message, deliver):
+        self._show = lambda: deliver(message)
+        self.data = {mime: data.decode("utf-8", "replace") if mime.startswith("text/") else data for mime, data in message["data"].items()}
+
+    def display(self):
+        self._show()
+
+
+class capturing:
+    """%%capture [--no-stdout] [--no-stderr] [--no-display] [name]"""
+
+    def __init__(self, arguments, display, namespace):
+        words = arguments.split()
+        self.streams = [stream for stream in ("stdout", "stderr") if "--no-" + stream not in words]
+        self.displays = "--no-display" not in words
+        self.name = next((word for word in words if word[0] != "-"), None)
+        self.display, self.namespace = display, namespace
+
+    def __enter__(self):
+        self.native = {stream: getattr(sys, stream) for stream in self.streams}
+        self.texts = {stream: imports.quietly("io").StringIO() for stream in self.streams}
+        for stream, text in self.texts.items():
+            setattr(sys, stream, text)
+        if self.displays:
+            self.display.captured = []
+
+    def __exit__(self, *error):
+        try:
+            if self.displays:
+                self.display.finish()  # the figures belong to this cell
+        finally:
+            messages, self.display.captured = self.display.captured or [], None
+            for stream, native in self.native.items():
+                setattr(sys, stream, native)
+        if self.name is not None:
+            outputs = [Output(message, self.display.deliver) for message in messages]
+            said = {stream: text.getvalue() for stream, text in self.texts.items()}
+            self.namespace[self.name] = Captured(said.get("stdout", ""), said.get("stderr", ""), outputs)
+
+
+def around(magics, display, namespace):
+    """Enters the context in which the body of a cell runs, and returns it. magics are those whose body is Python, outermost first."""
+    stack = imports.quietly("contextlib").ExitStack()
+    for name, arguments in magics:
+        stack.enter_context(capturing(arguments, display, namespace) if name == "capture" else timing())
+    return stack
