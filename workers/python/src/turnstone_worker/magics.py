@@ -4,12 +4,13 @@ Their output has the form of IPython's. A command of a shell is a child with the
 unless the cell captures its output.
 """
 import os
-import re
 import sys
 from time import perf_counter
 
 from turnstone_worker import imports, inspection, query
 from turnstone_worker.cells import dedented
+
+re = imports.quietly("re")
 
 _RUNS = 7  # of %timeit
 _ENOUGH = 0.2  # seconds of one run of %timeit

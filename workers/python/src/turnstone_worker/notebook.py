@@ -6,10 +6,10 @@ the tokenizer of this Python decides that, so strings, brackets and continued li
 A magic that is unknown stays, and is a syntax error.
 """
 import _ast
-import re
-import warnings
 
 from turnstone_worker import imports
+
+re, tokenize, warnings = map(imports.quietly, ("re", "tokenize", "warnings"))
 
 # Settings of IPython without an effect on the values that code computes.
 _SETTINGS = frozenset(
@@ -24,7 +24,7 @@ _SUSPECT = re.compile(r"^[ \t]*[%!?]|=[ \t]*[%!](?!=)|\?[ \t]*$", re.M)
 _ASSIGNMENT = re.compile(r"([^=#%!]+?)\s*=\s*([%!](?!=).*)", re.S)
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _HELP = re.compile(r"(\?\??)\s*(%s)\s*|(%s)\s*(\?\??)\s*" % (_NAME, _NAME))
-_SKIPPED = ("COMMENT", "NL", "NEWLINE", "ENCODING", "ENDMARKER", "INDENT", "DEDENT")
+_SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER)
 
 
 class Cell:
@@ -42,8 +42,8 @@ def translated(code, flags):
     lines, around = code.split("\n"), []
     head = next(n for n, line in enumerate(lines) if line.strip())
     while head < len(lines) and lines[head].startswith("%%"):
-        name, _, arguments = lines[head][2:].partition(" ")
-        arguments, body = arguments.strip(), "\n".join(lines[head + 1 :])
+        name, arguments = _split(lines[head][2:])
+        body = "\n".join(lines[head + 1 :])
         if name == "capture" or name == "time" and not arguments:
             around.append((name, arguments))
             lines[head] = ""
@@ -116,8 +116,6 @@ def _translate(lines, first):
 def _next(lines, first, blocks):
     """Returns the first row from first on that is a magic; None if there is none. A statement begins
     at first, within blocks of this indentation, which is updated."""
-    tokenize = imports.quietly("tokenize")
-    skipped = [getattr(tokenize, name) for name in _SKIPPED]
     opened = []
     if blocks:  # the tokenizer needs their beginnings
         opened = [indent + "if 1:" for indent in [""] + blocks[:-1]] + [blocks[-1] + "pass"]
@@ -134,7 +132,7 @@ def _next(lines, first, blocks):
                 blocks.append(text)
             elif kind == tokenize.DEDENT:
                 blocks.pop()
-            elif fresh and kind not in skipped:
+            elif fresh and kind not in _SKIPPED:
                 fresh = False
                 if _is_magic(lines[row].strip()):
                     return row
@@ -148,6 +146,14 @@ def _source(opened, lines, first):
         yield line + "\n"
     for row in range(first, len(lines)):
         yield lines[row] + "\n"
+
+
+def _split(magic):
+    """Returns the name and the arguments of a magic."""
+    words = magic.split(None, 1)
+    if not words or magic[:1].isspace():
+        return "", ""
+    return words[0], words[1].strip() if len(words) > 1 else ""
 
 
 def _is_magic(line):
@@ -183,8 +189,7 @@ def _magic(line):
         return "%slines(%r)" % (_MAGICS, line[2:].strip())
     if line[:1] == "!":
         return "%ssystem(%r)" % (_MAGICS, line[1:].strip())
-    name, _, arguments = line[1:].partition(" ")
-    arguments = arguments.strip()
+    name, arguments = _split(line[1:])
     if name in _SETTINGS:
         return "pass"
     if name == "time":
