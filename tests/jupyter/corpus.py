@@ -29,9 +29,40 @@ PYTHON = {
         "class M:\n    def _repr_mimebundle_(self, include=None, exclude=None): return {'text/plain': 'm', 'text/html': '<m>'}\n    def __repr__(self): return 'm'\nM()",
         "class L:\n    def _repr_html_(self): return '<l>'\n    def _repr_latex_(self): return '$l$'\n    def __repr__(self): return 'l'\nL()",
     ],
+    "texts": [  # a value always has one
+        "class N:\n    def _repr_html_(self): return '<n>'\nN()",
+        "class P:\n    def _repr_html_(self): return '<p>'\n    def _repr_pretty_(self, p, cycle): p.text('a P')\nP()",
+        "class D:\n    def _ipython_display_(self): print('shows itself')\nD()",
+        "display(D(), P())",
+    ],
+    "magics": [
+        "import os, tempfile\nwhere = tempfile.mkdtemp()\n%cd -q {where}\nos.getcwd() == os.path.realpath(where)",
+        "%load_ext autoreload\nx = 41\n%config IPCompleter.greedy = False\nx + 1",
+        "%time y = x + 1\ny",
+        "%%time\nprint('in')",
+        "%timeit -n 2 -r 2 x",
+        "%%timeit -n 2 -r 2\nx + 1",
+        "r = %timeit -n 2 -r 2 -o -q x\nr.loops, r.repeat",
+        "%%capture kept\nprint('a')\n7",
+        "kept.stdout, len(kept.outputs)",
+        "!echo $x {x + 1} '$x'",
+        "files = !printf 'a\\nb\\n'\nfiles",
+        "files.s, files.n",
+        "!!echo a",
+        "for i in range(2):\n    !echo in a block $i",
+        "%%bash\necho a\necho b",
+        "%%bash --no-raise-error\nexit 3",
+        "%%writefile written.txt\none {x}\n",
+        "%%writefile -a written.txt\ntwo",
+        "open('written.txt').read()",
+        "os.mkdir('below')\n%cd -q below\nhere = %pwd\nos.path.basename(here)",
+        "%env WITH_VALUE={x}",
+        "%env WITH_VALUE",
+        "len.nothing?",
+    ],
     "updates": ["from IPython.display import display, HTML\nh = display(HTML('1'), display_id='d')", "h.update(HTML('2'))"],
     "clear": ["from IPython.display import clear_output\nprint('gone')\nclear_output()\nprint('stays')", "print('a'); clear_output(wait=True); print('b')"],
-    "errors": ["1/0", "raise KeyError('k')", "def g(): return undefined_name\ng()", "import no_such_module"],
+    "errors": ["import json; json.loads('')", "1/0", "raise KeyError('k')", "def g(): return undefined_name\ng()", "import no_such_module"],
     "children": ["import subprocess, time; subprocess.run(['echo', 'child']).returncode", "time.sleep(1); print('after')"],
     "async": ["import asyncio\nawait asyncio.sleep(0)\n'awaited'"],
     "unicode": ["print('äöü €😀')", "'日本'", "print('\\x1b[31mred\\x1b[0m')"],
@@ -71,6 +102,8 @@ def run(corpus, kernel, language):
 
 
 def plain(text):
+    text = re.sub(r"[\d.e+]+ (ns|[μµ]s|ms|s)\b", "TIME", text)
+    text = re.sub(r"<(?:[\w.]+\.)?(\w+)(?: object| at 0x[0-9a-f]+)+>", r"<\1 object>", text.replace("\r\n", "\n"))
     text = re.sub(r"\x1b\[[0-9;]*m", "", text) if text.count("\x1b") > 2 else text
     return re.sub(r"0x[0-9a-f]+", "0x", "".join(text)).rstrip("\n")
 
@@ -91,7 +124,7 @@ def normal(outputs, language):
             found.append(value_of(o, language))
     for f in found:
         if f[0] == "stream":
-            f[2] = f[2].rstrip("\n")
+            f[2] = plain(f[2])
             if language == "R" and f[1] == "stderr":
                 f[2] = warning_of(f[2])
     if language == "R":  # IRkernel reports warnings at once, while R itself waits until the expression is done
@@ -115,7 +148,7 @@ def value_of(o, language):
     data = {m: plain(d) if isinstance(d, str) else d for m, d in o.data.items()}
     if language == "R":  # IRkernel displays values, also as types that R does not produce
         return ["value", "image/png" if "image/png" in data else data.get("text/plain")]
-    if data.get("text/plain", "").startswith("<IPython.core.display.") or "text/markdown" in data or len(data) == 1:
+    if o.output_type == "display_data" and data.get("text/plain", "").endswith(" object>") or "text/markdown" in data:
         data.pop("text/plain" if len(data) > 1 else "", None)  # it only repeats the other types, and repl's kernel leaves it out
     data = {m: "picture" if m.startswith("image/") and m != "image/svg+xml" else d for m, d in data.items()}
     return [o.output_type, data]

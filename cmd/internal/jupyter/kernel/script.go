@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -331,7 +332,8 @@ func (tw *turnWriter) writeDisplay(d timeline.Display) error {
 	return tw.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": displayMetadata(d), "transient": displayTransient(d)})
 }
 
-// writeResult sends the value of the turn, whose echo has come before it.
+// writeResult sends the value of the turn, whose echo has come before it. As in IPython, its bundle always
+// has a text, which is all that some front ends show.
 func (tw *turnWriter) writeResult(d timeline.Display) error {
 	if tw.turn.silent {
 		return nil
@@ -341,8 +343,8 @@ func (tw *turnWriter) writeResult(d timeline.Display) error {
 		return err
 	}
 	data := mimeBundle(d)
-	if _, ok := data["text/plain"]; !ok && echo != "" {
-		data["text/plain"] = echo
+	if _, ok := data["text/plain"]; !ok {
+		data["text/plain"] = cmp.Or(echo, "<"+cmp.Or(d.Title, "value")+" object>")
 	}
 	return tw.sendMessage("execute_result", map[string]any{
 		"execution_count": tw.turn.count, "data": data, "metadata": displayMetadata(d), "transient": displayTransient(d),

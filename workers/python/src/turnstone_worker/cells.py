@@ -411,11 +411,11 @@ def _compiles(tb):
     return operation == "IMPORT_NAME" or bool(called)
 
 
-def summary(error):
-    """Returns an error in the form of the idle frame."""
+def summary(error, dialect=None):
+    """Returns an error in the form of the idle frame. Notebooks name an error by its class alone."""
     kind = type(error)
-    name = kind.__qualname__
-    if kind.__module__ not in ("builtins", "__main__"):
+    name = kind.__name__ if dialect == "notebook" else kind.__qualname__
+    if dialect != "notebook" and kind.__module__ not in ("builtins", "__main__"):
         name = "%s.%s" % (kind.__module__, name)
     try:
         message = exit_text(error) if isinstance(error, SystemExit) else str(error)

@@ -263,7 +263,7 @@ class Worker:
         writers, thread = self.channel.writers, get_ident()
         try:
             explain(error)
-            self.turn.failure = summary(error)
+            self.turn.failure = summary(error, self.cells.dialect)
             self.streams.flush_others()  # the output of the cell comes before its error
             writers[thread] = "traceback"
             if isinstance(error, SystemExit):
