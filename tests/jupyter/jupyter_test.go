@@ -57,6 +57,11 @@ func TestKernel(t *testing.T) {
 		newJupyterHome(t).runScript(t, "bursts.py", "-v")
 	})
 
+	t.Run("runs magics for notebooks only", func(t *testing.T) {
+		t.Parallel()
+		newJupyterHome(t).runScript(t, "magics.py", "-v")
+	})
+
 	t.Run("reports errors that do not end a cell", func(t *testing.T) {
 		t.Parallel()
 		newJupyterHome(t).runScript(t, "reports.py", "-v")
