@@ -147,6 +147,35 @@ func TestNotebook(t *testing.T) {
 		})
 	})
 
+	// Each case is a report about another kernel.
+	t.Run("known faults of other kernels are absent", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			s.Env, s.Dir = append(s.Env, "SHELL=/bin/sh"), t.TempDir()
+			wantCells(t, startWorker(t, s), [][2]string{
+				{"where, x = 'here', 'aaaa bbb'", ""},
+				{"!echo find $where -name '*.py' -exec cat {} \\;", "find here -name *.py -exec cat {} ;\n"},               // ipython 11327
+				{"!echo \"$x\" | awk '{print $1}'", "aaaa\n"},                                                              // ipython 10111
+				{"!echo \"{x}\" | awk '{{print $$2}}'", "bbb\n"},                                                           // the same
+				{"!echo '{' $where '}' '{\"n\": {\"m\": 1}}'", "{ here } {\"n\": {\"m\": 1}}\n"},                           // the same
+				{"!echo {12} a{2,3} '{{7}}'", "{12} a{2,3} {7}\n"},                                                         // ipython 13690
+				{"async def later(): return 'bar'\n%time await later()", "~" + timeText + "'bar'\n"},                       // ipython 14157
+				{"%time x.upper();", "~" + timeText},                                                                       // ipython 13837
+				{"def test(msg):\n    %time variable = msg\n    print(variable)\ntest('moin')", "~" + timeText + "moin\n"}, // ipython 13137
+				{"%%time\na = 1\nb = 2\nc = 3", "~" + timeText},                                                            // ipython 11811, 11813
+				{"a, b, c", "(1, 2, 3)\n"},                                                                                 // the same
+				{"%%time\nx = 10\nx = x*2\nx", "~20\n" + timeText},                                                         // ipython 11707
+				{"%%time # a comment\n5;", "~" + timeText},                                                                 // ipython 13057
+				{"%config a \\\n    -p b\nc", "3\n"},                                                                       // jupytext 209
+				{"%%timeit", "~<err>.*SyntaxError.*"},                                                                      // pyzo 363
+				{"text = '''\n%3 = alloca %jl_value\n!x = y\n'''\n%config a\nlen(text)", "30\n"},                           // IJulia.jl 888
+				{"import pickle\nfiles = !echo a\npickle.loads(pickle.dumps(files)) == ['a']", "True\n"},
+				{"%%writefile ü.txt\né €\r\n", "Writing ü.txt\n"},
+				{"open('ü.txt', 'rb').read()", "b'\\xc3\\xa9 \\xe2\\x82\\xac\\n'\n"},
+			})
+		})
+	})
+
 	t.Run("valid Python has no other meaning", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {

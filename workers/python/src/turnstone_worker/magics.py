@@ -15,8 +15,8 @@ re = imports.quietly("re")
 _RUNS = 7  # of %timeit
 _ENOUGH = 0.2  # seconds of one run of %timeit
 _NAME = r"[^\W\d]\w*"
-# $$x stands for $x and {{x}} for {x}; ${x} and a backslash are the shell's.
-_EXPANDED = re.compile(r"\\.|\$\{[^}]*\}|\$\$(?=\w)|\{\{([^{}]*)\}\}|\{([^{}]+)\}|\$(%s)" % _NAME)
+# $$x stands for $x, and {{x}} for {x}; ${x} and what follows a backslash are the shell's.
+_EXPANDED = re.compile(r"\\.|\$\{[^}]*\}|\$\$(?=\w)|\{\{|\}\}|\{(?P<expression>[^{}]+)\}|\$(?P<name>%s)" % _NAME)
 _SECRET = ("key", "token", "secret", "password")
 _said = set()  # what a worker says only once
 _last = []  # the directory before the last %cd
@@ -36,6 +36,9 @@ class Lines(list):
     l = property(list)
     nlstr, spstr = n, s
 
+    def __reduce__(self):
+        return list, (list(self),)  # other processes do not have this class
+
 
 # ---------------------------------------------------------------- the code of the cell
 
@@ -48,30 +51,39 @@ def _names():
 
 def _expand(text, names):
     """Replaces {expression} and $name by values of the code's variables. What names none of them is left alone."""
-    globals_, locals_ = names
+    parts, at, doubled = [], 0, 0
+    while True:
+        found = _EXPANDED.search(text, at)
+        if found is None:
+            return "".join(parts) + text[at:]
+        parts.append(text[at : found.start()])
+        at, whole = found.end(), found[0]
+        if whole in ("$$", "{{"):
+            doubled += whole == "{{"
+            whole = whole[0]
+        elif whole == "}}" and doubled:
+            doubled -= 1
+            whole = "}"
+        elif found["name"] is not None:
+            quoted = text.count("'", 0, found.start()) % 2 and text.count("'", at) % 2
+            scope = next((scope for scope in reversed(names) if found["name"] in scope), None)
+            whole = whole if quoted or scope is None else str(scope[found["name"]])
+        elif found["expression"] is not None:
+            code = _compiled(found["expression"], names)
+            if code is None:
+                at, whole = found.start() + 1, "{"  # what follows may be a name
+            else:
+                whole = str(eval(code, *names))
+        parts.append(whole)
 
-    def value(found):
-        whole, doubled, expression, name = found[0], found[1], found[2], found[3]
-        if doubled is not None:
-            return "{%s}" % doubled
-        if whole == "$$":
-            return "$"
-        if name is not None:
-            quoted = text.count("'", 0, found.start()) % 2 and text.count("'", found.end()) % 2
-            if quoted or name not in locals_ and name not in globals_:
-                return whole
-            return str(locals_[name] if name in locals_ else globals_[name])
-        if expression is None:
-            return whole
-        try:
-            code = compile(expression.strip(), "<command>", "eval")
-        except (SyntaxError, ValueError):
-            return whole
-        if not any(name in locals_ or name in globals_ for name in code.co_names):
-            return whole
-        return str(eval(code, globals_, locals_))
 
-    return _EXPANDED.sub(value, text)
+def _compiled(expression, names):
+    """Returns the code of an expression that uses a variable; None for any other text in braces."""
+    try:
+        code = compile(expression.strip(), "<command>", "eval")
+    except (SyntaxError, ValueError):
+        return None
+    return code if any(name in scope for name in code.co_names for scope in names) else None
 
 
 def _unquoted(text):

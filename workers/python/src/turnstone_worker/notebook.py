@@ -44,7 +44,7 @@ def translated(code, flags):
     while head < len(lines) and lines[head].startswith("%%"):
         name, arguments = _split(lines[head][2:])
         body = "\n".join(lines[head + 1 :])
-        if name == "capture" or name == "time" and not arguments:
+        if name == "capture" or name == "time" and arguments[:1] in ("", "#"):
             around.append((name, arguments))
             lines[head] = ""
             head += 1
@@ -79,7 +79,7 @@ def _compiles(code, flags):
 
 def _whole(name, arguments, body):
     """Returns the call for a cell magic whose body is text; None for an unknown one."""
-    if name == "timeit":
+    if name == "timeit" and body.strip():
         lines = body.split("\n")
         _translate(lines, 0)
         return "%stimeit(%r, %r)" % (_MAGICS, arguments, "\n".join(lines))
