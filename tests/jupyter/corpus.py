@@ -141,7 +141,7 @@ def warning_of(text):
 def error_of(o, language):
     if language == "R":  # IRkernel names every error ERROR, with R's sentence around the message
         return re.sub(r"^Error( in [^\n]*?)?: ?\n?", "", o.evalue).strip()
-    return [o.ename, o.evalue]
+    return [o.ename, re.sub(r"\([^()]*, line (\d+)\)$", r"(line \1)", o.evalue)]
 
 
 def value_of(o, language):

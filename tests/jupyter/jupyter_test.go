@@ -36,6 +36,12 @@ func TestKernel(t *testing.T) {
 		newJupyterHome(t).runScript(t, "corpus.py", "python")
 	})
 
+	t.Run("runs notebooks in the manner of public ones as ipykernel does", func(t *testing.T) {
+		t.Parallel()
+		h := newJupyterHome(t)
+		h.runScript(t, "notebooks.py", requireTables(t))
+	})
+
 	t.Run("returns the outputs of IRkernel", func(t *testing.T) {
 		t.Parallel()
 		requireR(t)

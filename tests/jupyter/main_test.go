@@ -141,6 +141,18 @@ func (h jupyterHome) runScript(t testing.TB, name string, args ...string) string
 	return string(out)
 }
 
+// requireTables skips a test if the system has no pandas and matplotlib for the interpreter of the
+// environment. It returns their directory.
+func requireTables(t testing.TB) string {
+	t.Helper()
+	const dir = "/usr/lib/python3/dist-packages"
+	find := "import sys; sys.path.append('" + dir + "'); import pandas, matplotlib.pyplot"
+	if out, err := exec.Command(venvPython(t), "-c", find).CombinedOutput(); err != nil {
+		t.Skipf("pandas or matplotlib of the system is missing; scripts/setup-dev installs them: %s", out)
+	}
+	return dir
+}
+
 // requireR skips a test if IRkernel is not installed, with which the kernel of repl is compared.
 func requireR(t testing.TB) {
 	t.Helper()
