@@ -35,6 +35,8 @@ NOTEBOOKS = {
         "plt.plot([1, 2, 3])\nplt.xlabel('n')\n'a value after a plot'",
         "fig = plt.figure()\nax = fig.add_subplot(111)\nax.plot(x)\nplt.close(fig)",
         "plt.hist(x, bins=4)[0].tolist()",
+        "%%capture shown\nplt.plot(x)\nprint('kept')",
+        "shown.stdout, [sorted(o.data)[0] for o in shown.outputs][-1:]",
     ],
     "timing": [
         "import math\nn = 1000",

@@ -86,11 +86,12 @@ def _compiled(expression, names):
     return code if any(name in scope for name in code.co_names for scope in names) else None
 
 
-def _unquoted(text):
-    text = text.strip()
+def _path(text):
+    """Returns the path that is an argument of a magic, with the names of _expand."""
+    text = _expand(text, _names()).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
-    return os.path.expanduser(text)
+    return os.path.expanduser(os.path.expandvars(text))
 
 
 # ---------------------------------------------------------------- commands
@@ -168,7 +169,7 @@ def pip(arguments):
 def cd(arguments):
     """%cd: without arguments to the home directory, with - to the last one."""
     quiet = arguments.startswith("-q")
-    path = _unquoted(_expand(arguments[2:] if quiet else arguments, _names())) or os.path.expanduser("~")
+    path = _path(arguments[2:] if quiet else arguments) or os.path.expanduser("~")
     before = os.getcwd()
     os.chdir(_last[0] if path == "-" and _last else path)
     _last[:] = [before]
@@ -193,6 +194,8 @@ def set_env(arguments):
     separator = "=" if "=" in arguments else " "
     name, _, value = arguments.partition(separator)
     name, value = name.strip(), _expand(value.strip(), _names())
+    if len(name.split()) != 1:
+        raise ValueError("%%env: %r is not a name of a variable; use NAME=VALUE" % name)
     os.environ[name] = value
     print("env: %s=%s" % (name, value))
 
@@ -220,7 +223,7 @@ def pylab(arguments):
 def writefile(arguments, body):
     """%%writefile [-a] path"""
     append = re.match(r"(-a|--append)\s+", arguments)
-    path = _unquoted(_expand(arguments[append.end() :] if append else arguments, _names()))
+    path = _path(arguments[append.end() :] if append else arguments)
     print("%s %s" % ("Appending to" if append else "Overwriting" if os.path.exists(path) else "Writing", path))
     with open(path, "a" if append else "w", encoding="utf-8") as file:
         file.write(body)
