@@ -139,6 +139,8 @@ class Cells:
 
     def _translated(self, code):
         """Returns the cell of a notebook whose magics are replaced; None if the code has none."""
+        if not any(map(code.__contains__, "%!?")):
+            return None  # without an import
         from turnstone_worker import notebook
 
         return notebook.translated(code, self.compiler_flags())
