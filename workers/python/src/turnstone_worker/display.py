@@ -159,7 +159,9 @@ class Display:
         self._tell(bundle)
 
     def clear(self, wait):
-        if not self.channel.forked:
+        if self.captured is not None:
+            self.captured.clear()
+        elif not self.channel.forked:
             self.streams.flush()
             self.channel.send({"type": "clear", "wait": bool(wait)}, True)
 

@@ -21,7 +21,6 @@ _SCRIPTS = frozenset(("bash", "sh"))
 _MAGICS = "__magics__."  # a name of builtins, so that functions and other modules' code find it
 
 _SUSPECT = re.compile(r"^[ \t]*[%!?]|=[ \t]*[%!](?!=)|\?[ \t]*$", re.M)
-_ASSIGNMENT = re.compile(r"([^=#%!]+?)\s*=\s*([%!](?!=).*)", re.S)
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _HELP = re.compile(r"(\?\??)\s*(%s)\s*|(%s)\s*(\?\??)\s*" % (_NAME, _NAME))
 _SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER)
@@ -163,10 +162,11 @@ def _is_magic(line):
 
 def _assigned(line):
     """Returns the target and the magic of an assignment such as files = !ls; None for any other line."""
-    found = _ASSIGNMENT.fullmatch(line)
-    if found is None:
+    target, _, magic = line.partition("=")
+    target, magic = target.rstrip(), magic.lstrip()
+    if magic[:1] not in ("%", "!") or magic[1:2] == "=":
         return None
-    return (found[1], found[2]) if _parsed(found[1] + " = 0") else None
+    return (target, magic) if [type(statement) for statement in _parsed(target + " = 0")] in ([_ast.Assign], [_ast.AnnAssign]) else None
 
 
 def _statement(line):
@@ -204,7 +204,7 @@ def _magic(line):
 def _timed(code):
     """Returns code that is timed, so that it has its own variables, its value and its await."""
     if code[:1] in ("%", "!"):
-        code = _magic(code)
+        code = None if _split(code[1:])[0] == "time" else _magic(code)
     if not code:
         return None if code is None else "pass"
     body = _parsed(code)
