@@ -4,6 +4,7 @@ package python_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -223,6 +224,16 @@ func TestNotebook(t *testing.T) {
 				{"d = {}\nd[' = !a'] = 1  # x = !ls\n%config a\nd", "{' = !a': 1}\n"},
 				{"%config a\nu = {'a': 5}\nu['b = %c'] = '''\n%cd /\n!ls\n''' # what?\nlen(u)", "2\n"},
 			})
+		})
+	})
+
+	t.Run("in modules of the standard library, only magics between statements change", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			out, err := exec.Command(s.python, "testdata/notebook_check.py", "src").CombinedOutput()
+			if n, rest, _ := strings.Cut(string(out), " "); err != nil || len(n) < 3 || rest != "modules\n" {
+				t.Errorf("%v\n%s", err, out)
+			}
 		})
 	})
 
