@@ -145,6 +145,9 @@ func TestNotebook(t *testing.T) {
 				{"%who", "~.*\\bfiles\t.*\n"},
 				{"%whos", "~.*\nfiles  +Lines .*"},
 
+				{"for i in range(300): globals()['v%d' % i] = i\n%who\n", "~v299\tv298\t.*\n\\[\\d+ more\\]\n"},
+				{"where = %pwd\nos.mkdir('gone')\n%cd -q gone\n!rmdir ../gone\n%cd -q {where}\n!pwd", real + "\n"},
+
 				{"len?", "~Signature: len\\(obj, /\\)\nType: builtin_function_or_method\n\nReturn the number of items in a container.\n"},
 				{"?len", "~Signature: len.*"},
 				{"def h(a, b=1):\n    \"\"\"Of h.\"\"\"\n    return a\n", ""},

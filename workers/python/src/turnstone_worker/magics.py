@@ -18,8 +18,8 @@ _NAME = r"[^\W\d]\w*"
 # $$x stands for $x, and {{x}} for {x}; ${x} and what follows a backslash are the shell's.
 _EXPANDED = re.compile(r"\\.|\$\{[^}]*\}|\$\$(?=\w)|\{\{|\}\}|\{(?P<expression>[^{}]+)\}|\$(?P<name>%s)" % _NAME)
 _SECRET = ("key", "token", "secret", "password")
-_said = set()  # what a worker says only once
-_last = []  # the directory before the last %cd
+_said = set()  # magics whose notice has appeared
+_last = []  # at most one: the directory before the last %cd
 
 
 class Lines(list):
@@ -170,9 +170,12 @@ def cd(arguments):
     """%cd: without arguments to the home directory, with - to the last one."""
     quiet = arguments.startswith("-q")
     path = _path(arguments[2:] if quiet else arguments) or os.path.expanduser("~")
-    before = os.getcwd()
+    try:
+        before = [os.getcwd()]
+    except OSError:
+        before = []  # it was removed
     os.chdir(_last[0] if path == "-" and _last else path)
-    _last[:] = [before]
+    _last[:] = before
     if not quiet:
         print(os.getcwd())
 
@@ -201,12 +204,18 @@ def set_env(arguments):
 
 
 def who(arguments):
-    print("\t".join(variable["name"] for variable in query.answer({"kind": "variables"}, _names()[0], 0)["variables"]))
+    _list("\t".join, lambda variable: variable["name"])
 
 
 def whos(arguments):
-    for variable in query.answer({"kind": "variables"}, _names()[0], 0)["variables"]:
-        print("%-20s %-20s %s" % (variable["name"], variable["type"], variable.get("shape", "")))
+    _list("\n".join, lambda variable: "%-20s %-20s %s" % (variable["name"], variable["type"], variable.get("shape", "")))
+
+
+def _list(join, describe):
+    found = query.answer({"kind": "variables"}, _names()[0], 0)
+    print(join(map(describe, found["variables"])))
+    if found["more"]:
+        print("[%d more]" % found["more"])
 
 
 def autoreload(arguments):
