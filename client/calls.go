@@ -135,6 +135,12 @@ func (c *Client) InspectText(ctx context.Context, p protocol.QueryParams) (r ses
 	return r, err
 }
 
+// TablePage returns rows of a data frame that a session has shown.
+func (c *Client) TablePage(ctx context.Context, p protocol.TablePageParams) (r session.TablePage, err error) {
+	err = c.Call(ctx, protocol.MethodTablePage, p, &r)
+	return r, err
+}
+
 // ListDestinations lists the network destinations that a sandboxed session has connected to.
 func (c *Client) ListDestinations(ctx context.Context, name string) (r protocol.Destinations, err error) {
 	err = c.Call(ctx, protocol.MethodDestinations, protocol.NameParams{Session: name}, &r)

@@ -275,6 +275,11 @@ func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session
 	return callSession[session.Inspection](ctx, s, protocol.MethodInspect, protocol.QueryParams{Session: s.name, Text: text, Cursor: cursor})
 }
 
+// TablePage implements session.Session.
+func (s *Session) TablePage(ctx context.Context, q session.TableQuery) (session.TablePage, error) {
+	return callSession[session.TablePage](ctx, s, protocol.MethodTablePage, protocol.TablePageParams{Session: s.name, TableQuery: q})
+}
+
 // Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
 	p, err := callSession[protocol.ParseReply](ctx, s, protocol.MethodParse, protocol.ParseParams{Session: s.name, Text: text, Dialect: s.dialect})

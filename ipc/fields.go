@@ -27,7 +27,7 @@ func (i *Interrupt) visitFields(w *fieldVisitor) {
 
 func (q *Query) visitFields(w *fieldVisitor) {
 	w.visitUint("id", &q.ID, required, 0)
-	visitEnum(w, "kind", &q.Kind, QueryComplete, QueryParse, QueryVariables, QueryInspect)
+	visitEnum(w, "kind", &q.Kind, QueryComplete, QueryParse, QueryVariables, QueryInspect, QueryTable)
 	w.visitText("text", &q.Text, required, MaxFrameBytes)
 	w.visitUint("cursor", &q.Cursor, required, 0)
 	visitOptionalEnum(w, "dialect", &q.Dialect, DialectNotebook)
@@ -76,6 +76,7 @@ func (c *Capabilities) visitFields(w *fieldVisitor) {
 	w.visitBool("query", &c.Query, required)
 	w.visitBool("variables", &c.Variables, optional)
 	w.visitBool("functions", &c.Functions, optional)
+	w.visitBool("tables", &c.Tables, optional)
 	visitEnum(w, "interrupt", &c.Interrupt, InterruptBySignal, InterruptBySelf)
 }
 

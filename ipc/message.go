@@ -54,7 +54,7 @@ type (
 		Level uint8  // 1, or 2 for one that also ends code that has caught the first
 	}
 
-	// Query asks an idle worker about text or variables. It is not a turn.
+	// Query asks an idle worker about text, variables or a table. It is not a turn.
 	Query struct {
 		ID     uint64
 		Kind   QueryKind
@@ -194,7 +194,9 @@ type (
 		Variables []Variable // variables: at most MaxVariables
 		More      uint64     // variables: number of variables not in the list
 
-		Data map[string][]byte // inspect: the description by MIME type; empty if unknown
+		// Data is the description by MIME type for inspect, and the rows as MIMETable for table;
+		// empty if there is none.
+		Data map[string][]byte
 	}
 
 	// Call asks to call a host function.
@@ -244,6 +246,7 @@ type Capabilities struct {
 	Query     bool
 	Variables bool // answers QueryVariables
 	Functions bool // accepts Functions and may call them
+	Tables    bool // answers QueryTable, and sends displays with the type MIMETable
 	Interrupt InterruptMode
 }
 
@@ -322,7 +325,10 @@ const (
 	// QueryInspect needs the capability Display.
 	QueryInspect QueryKind = "inspect"
 
-	StatusOK         QueryStatus = "ok"         // complete, variables, inspect: this is the answer
+	// QueryTable needs the capability Tables. Its text is JSON.
+	QueryTable QueryKind = "table"
+
+	StatusOK         QueryStatus = "ok"         // complete, variables, inspect, table: this is the answer
 	StatusComplete   QueryStatus = "complete"   // parse: Text is a whole input
 	StatusIncomplete QueryStatus = "incomplete" // parse: more lines are needed
 	StatusInvalid    QueryStatus = "invalid"    // parse: no further line can make it valid

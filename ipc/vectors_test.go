@@ -347,7 +347,7 @@ func structFields(v reflect.Value) map[string]any {
 // isOmitted reports whether a field is omitted when zero.
 func isOmitted(v reflect.Value, name string) bool {
 	switch name {
-	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Shape", "Bytes", "Line", "Silent", "NoExit", "Dialect", "Begins", "Display", "Meta", "Continuation":
+	case "Mark", "Source", "Title", "Start", "Matches", "Unrun", "Variables", "Functions", "Tables", "Shape", "Bytes", "Line", "Silent", "NoExit", "Dialect", "Begins", "Display", "Meta", "Continuation":
 		return true
 	case "ID":
 		return v.Type() == reflect.TypeFor[ipc.Display]()

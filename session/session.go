@@ -163,6 +163,10 @@ type Inspector interface {
 	// Inspect describes the name at cursor, which is in bytes. ErrUnsupported means that the
 	// worker does not offer this.
 	Inspect(ctx context.Context, text string, cursor int) (Inspection, error)
+
+	// TablePage returns rows of a data frame that was shown, as they are now, in the order of q.
+	// It may read and sort the whole frame, and has a second for that.
+	TablePage(ctx context.Context, q TableQuery) (TablePage, error)
 }
 
 // FileTransfer is the part of a Session for programs that put files into its working directory, and

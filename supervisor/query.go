@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/monitorproto"
+	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // queryTimeout is how long a query may take before it is interrupted, and then how long the
@@ -18,6 +20,9 @@ const queryTimeout = 200 * time.Millisecond
 // inspectTimeout replaces queryTimeout for an inspection, which reads a help page from disk and
 // formats it.
 const inspectTimeout = 2 * time.Second
+
+// tableTimeout replaces queryTimeout for a table, which may be sorted or searched as a whole.
+const tableTimeout = time.Second
 
 // Complete implements session.Session.
 func (s *Session) Complete(ctx context.Context, text string, cursor int) (session.Completion, error) {
@@ -90,6 +95,31 @@ func (s *Session) Inspect(ctx context.Context, text string, cursor int) (session
 	return found, nil
 }
 
+// TablePage implements session.Session.
+func (s *Session) TablePage(ctx context.Context, q session.TableQuery) (session.TablePage, error) {
+	if err := q.Check(); err != nil {
+		return session.TablePage{}, err
+	}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return session.TablePage{}, err
+	}
+	r, err := s.runQuery(ctx, ipc.Query{Kind: ipc.QueryTable, Text: string(text)})
+	if err == nil && r.Status != ipc.StatusOK {
+		err = session.ErrNoAnswer
+	}
+	data, found := r.Data[timeline.MIMETable]
+	if err != nil || !found {
+		return session.TablePage{}, err
+	}
+	table, err := session.DecodeTable(data)
+	if err != nil {
+		return session.TablePage{}, session.Errorf(session.KindProtocol, "the worker's answer is not valid: %v", err)
+	}
+	table.Texts(s.log.Redact)
+	return session.TablePage{Table: table}, nil
+}
+
 // supportsQuery reports whether a worker with these capabilities answers queries of this kind.
 func supportsQuery(c ipc.Capabilities, kind ipc.QueryKind) bool {
 	switch kind {
@@ -97,8 +127,21 @@ func supportsQuery(c ipc.Capabilities, kind ipc.QueryKind) bool {
 		return c.Variables
 	case ipc.QueryInspect:
 		return c.Display
+	case ipc.QueryTable:
+		return c.Tables
 	}
 	return c.Query
+}
+
+// queryLimit returns how long a query may take before it is interrupted.
+func queryLimit(kind ipc.QueryKind) time.Duration {
+	switch kind {
+	case ipc.QueryInspect:
+		return inspectTimeout
+	case ipc.QueryTable:
+		return tableTimeout
+	}
+	return queryTimeout
 }
 
 func (s *Session) runQuery(ctx context.Context, q ipc.Query) (ipc.QueryResult, error) {
@@ -152,11 +195,7 @@ func (s *Session) runQuery(ctx context.Context, q ipc.Query) (ipc.QueryResult, e
 	if err != nil {
 		return none, nil // the worker is ending
 	}
-	limit := queryTimeout
-	if q.Kind == ipc.QueryInspect {
-		limit = inspectTimeout
-	}
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(queryLimit(q.Kind))
 	defer timer.Stop()
 	for interrupted := false; ; {
 		select {

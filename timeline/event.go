@@ -150,6 +150,10 @@ const (
 	LimitEnded       = event.LimitEnded
 )
 
+// MIMETable is the type of a bounded form of a data frame, a session.Table as JSON. It comes with
+// other types, never alone.
+const MIMETable = event.MIMETable
+
 // NewImageDisplay returns a Display with one type, an image. id may be empty.
 func NewImageDisplay(mime string, data []byte, id, title string) Display {
 	return event.NewImageDisplay(mime, data, id, title)

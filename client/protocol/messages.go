@@ -48,6 +48,7 @@ const (
 	MethodParse        = "query/parse"
 	MethodVariables    = "query/variables"
 	MethodInspect      = "query/inspect"
+	MethodTablePage    = "table/page"
 	MethodDestinations = "query/destinations"
 	MethodVisibleHome  = "query/visible_home"
 	MethodOutput       = "output/query"
@@ -312,6 +313,12 @@ type ParseParams struct {
 	Session string               `json:"session"`
 	Text    string               `json:"text"`
 	Dialect session.InputDialect `json:"dialect,omitempty"` // of Text; see session.Session.InDialect
+}
+
+// TablePageParams ask for rows of a data frame while the session is idle.
+type TablePageParams struct {
+	Session string `json:"session"`
+	session.TableQuery
 }
 
 // A ParseReply says whether text is a complete input.

@@ -31,6 +31,7 @@ var rpcMethods = []rpcMethod{
 	{"MethodParse", "protocol.ParseParams", "protocol.ParseReply"},
 	{"MethodVariables", "protocol.NameParams", "session.Variables"},
 	{"MethodInspect", "protocol.QueryParams", "session.Inspection"},
+	{"MethodTablePage", "protocol.TablePageParams", "session.TablePage"},
 	{"MethodDestinations", "protocol.NameParams", "protocol.Destinations"},
 	{"MethodVisibleHome", "protocol.NameParams", "session.Visibility"},
 	{"MethodOutput", "protocol.OutputParams", "session.Output"},

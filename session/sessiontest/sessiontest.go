@@ -113,6 +113,9 @@ func testQueries(t *testing.T, s session.Session) {
 	if _, err := s.Inspect(withTimeout(t), "print", 0); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("inspect: got %v", err)
 	}
+	if _, err := s.TablePage(withTimeout(t), session.TableQuery{Handle: "t1", Count: 1}); !errors.Is(err, session.ErrBusy) {
+		t.Errorf("rows of a table: got %v", err)
+	}
 	if _, err := s.Parse(withTimeout(t), "print"); !errors.Is(err, session.ErrBusy) {
 		t.Errorf("parse: got %v", err)
 	}
@@ -125,11 +128,31 @@ func testQueries(t *testing.T, s session.Session) {
 	if none, err := s.Inspect(withTimeout(t), "nothing", 0); err != nil || none.Found {
 		t.Errorf("inspect of nothing: got %+v, %v", none, err)
 	}
+	testTablePage(t, s)
 	if c, err := s.Complete(withTimeout(t), "pri", 3); err != nil || len(c.Matches) == 0 || c.Matches[0] != "print" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if c, err := s.Complete(withTimeout(t), "hang", 4); session.KindOf(err) != session.KindNoAnswer {
 		t.Errorf("a slow completion: got %+v, %v", c, err)
+	}
+}
+
+func testTablePage(t *testing.T, s session.Session) {
+	page, err := s.TablePage(withTimeout(t), session.TableQuery{Handle: "t1", Count: session.MaxTableRows})
+	if err != nil || page.Table == nil || page.Table.Rows[0][0] != "1" || page.Table.Columns[0].Align != session.AlignRight {
+		t.Errorf("rows of a table: got %+v, %v", page, err)
+	}
+	if page, err := s.TablePage(withTimeout(t), session.TableQuery{Handle: "t2", Count: 1}); err != nil || page.Table != nil {
+		t.Errorf("rows of a table that is gone: got %+v, %v", page, err)
+	}
+	for _, bad := range []session.TableQuery{
+		{Handle: "t1"}, {Count: 1}, {Handle: "t1", Count: session.MaxTableRows + 1}, {Handle: "t1", Count: 1, From: -1},
+		{Handle: "t1", Count: 1, Sort: &session.TableSort{Column: session.MaxTableColumns}},
+		{Handle: "t1", Count: 1, Find: strings.Repeat("x", session.MaxFindBytes+1)},
+	} {
+		if _, err := s.TablePage(withTimeout(t), bad); session.KindOf(err) != session.KindInvalid {
+			t.Errorf("%+v: got %v", bad, err)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ func allChecks() []check {
 		{"a query for completions is answered", queryCompletes},
 		{"a query whether an input is complete is answered", queryParses},
 		{"a query for variables is answered", queryVariables},
+		{"a query for a table that is not there is answered", queryNoTable},
 		{"a call of a host function gets its result", callGetsItsResult},
 		{"a call that fails is an error of the language", failedCallIsAnError},
 		{"an invalid result is an error of the language", wrongResultIsAnError},

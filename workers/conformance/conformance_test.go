@@ -135,8 +135,8 @@ func TestRun(t *testing.T) {
 				skipped++
 			}
 		}
-		if skipped != 12 {
-			t.Errorf("got %d checks skipped, want the order, three queries, six calls, two of children", skipped)
+		if skipped != 13 {
+			t.Errorf("got %d checks skipped, want the order, four queries, six calls, two of children", skipped)
 		}
 	})
 

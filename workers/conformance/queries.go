@@ -100,3 +100,23 @@ func queryVariables(s *workerSession) error {
 	}
 	return fmt.Errorf("got %s, want %q among the variables", describeMessage(got), s.Variable)
 }
+
+func queryNoTable(s *workerSession) error {
+	if err := s.ensureIdle(); err != nil {
+		return err
+	}
+	if !s.ready.Capabilities.Tables {
+		return skipError("the worker does not offer tables")
+	}
+	if err := s.conn.Send(ipc.Query{ID: 44, Kind: ipc.QueryTable, Text: `{"handle":"none","count":1}`}); err != nil {
+		return err
+	}
+	got, err := expectFrame[ipc.QueryResult](s)
+	if err != nil {
+		return err
+	}
+	if got.ID != 44 || got.Status != ipc.StatusOK || len(got.Data) > 0 {
+		return fmt.Errorf("got %s, want an answer to query 44 without data", describeMessage(got))
+	}
+	return nil
+}

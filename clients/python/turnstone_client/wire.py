@@ -1282,6 +1282,70 @@ class SubscriptionParams(_SubscriptionParams, total=False):
     pass
 
 
+class _Table(TypedDict):
+    v: int  # 1
+    columns: List["TableColumn"]
+    rows: List[List[str]]  # a text for each of Columns
+    total: List[int]  # the rows and columns of the whole table
+
+
+_TableKeywords = TypedDict("_TableKeywords", {"from": int}, total=False)
+
+
+class Table(_TableKeywords, _Table, total=False):
+    """A Table is a part of a data frame: some rows of its first columns, as text. Displays of data frames have their first rows in this form, as the type timeline.MIMETable."""
+
+    index: List[str]  # the names of Rows, if the table has names for them
+    handle: str  # Handle is what a TableQuery needs for more rows. It is empty if there are no more to have.
+    matched: int  # of a TableQuery: how many rows it found; without Find, all
+    cut: int  # the number of texts that are cut; each ends in "…"
+    changed: bool  # the table is no longer the one that was shown
+    note: str  # what a user should know about this answer, in one sentence
+
+
+class _TableColumn(TypedDict):
+    name: str  # need not be unique
+    type: str  # in the terms of the language
+
+
+class TableColumn(_TableColumn, total=False):
+    """A TableColumn describes a column of a Table."""
+
+    align: str
+
+
+class TablePage(TypedDict, total=False):
+    """A TablePage is the answer to a TableQuery. Table is nil if the table is no longer there: the code has deleted or replaced it, or its worker has ended."""
+
+    table: "Table"
+
+
+class _TablePageParams(TypedDict):
+    session: str
+    handle: str
+    count: int  # at most MaxTableRows
+
+
+_TablePageParamsKeywords = TypedDict("_TablePageParamsKeywords", {"from": int}, total=False)
+
+
+class TablePageParams(_TablePageParamsKeywords, _TablePageParams, total=False):
+    """TablePageParams ask for rows of a data frame while the session is idle."""
+
+    sort: "TableSort"
+    find: str  # only rows that have this text, or a number that equals it
+
+
+class _TableSort(TypedDict):
+    column: int  # index in Table.Columns
+
+
+class TableSort(_TableSort, total=False):
+    """A TableSort is an order of rows. Missing values are last in both directions."""
+
+    descending: bool
+
+
 class _TextEvent(EventHeader):
     type: Literal["text"]
 

@@ -1083,6 +1083,65 @@ export interface SubscriptionParams {
   subscription: string;
 }
 
+/** A Table is a part of a data frame: some rows of its first columns, as text. Displays of data frames have their first rows in this form, as the type timeline.MIMETable. */
+export interface Table {
+  /** 1 */
+  v: number;
+  columns: TableColumn[];
+  /** the names of Rows, if the table has names for them */
+  index?: string[];
+  /** a text for each of Columns */
+  rows: string[][];
+  /** the rows and columns of the whole table */
+  total: number[];
+  /** Handle is what a TableQuery needs for more rows. It is empty if there are no more to have. */
+  handle?: string;
+  /** how many rows are before Rows, in the order of the query */
+  from?: number;
+  /** of a TableQuery: how many rows it found; without Find, all */
+  matched?: number;
+  /** the number of texts that are cut; each ends in "…" */
+  cut?: number;
+  /** the table is no longer the one that was shown */
+  changed?: boolean;
+  /** what a user should know about this answer, in one sentence */
+  note?: string;
+}
+
+/** A TableColumn describes a column of a Table. */
+export interface TableColumn {
+  /** need not be unique */
+  name: string;
+  /** in the terms of the language */
+  type: string;
+  align?: string;
+}
+
+/** A TablePage is the answer to a TableQuery. Table is nil if the table is no longer there: the code has deleted or replaced it, or its worker has ended. */
+export interface TablePage {
+  table?: Table;
+}
+
+/** TablePageParams ask for rows of a data frame while the session is idle. */
+export interface TablePageParams {
+  session: string;
+  handle: string;
+  /** the rows before the first one to return */
+  from?: number;
+  /** at most MaxTableRows */
+  count: number;
+  sort?: TableSort;
+  /** only rows that have this text, or a number that equals it */
+  find?: string;
+}
+
+/** A TableSort is an order of rows. Missing values are last in both directions. */
+export interface TableSort {
+  /** index in Table.Columns */
+  column: number;
+  descending?: boolean;
+}
+
 /** Text is raw bytes, exactly as written; a chunk may end inside a character. */
 export interface TextEvent extends EventHeader {
   type: "text";
@@ -1338,6 +1397,7 @@ export interface Methods {
   "query/parse": { params: ParseParams; result: ParseReply };
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
+  "table/page": { params: TablePageParams; result: TablePage };
   "query/destinations": { params: NameParams; result: Destinations };
   "query/visible_home": { params: NameParams; result: Visibility };
   "output/query": { params: OutputParams; result: Output };

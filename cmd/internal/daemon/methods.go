@@ -102,6 +102,7 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 		protocol.MethodAnswerPermission: newHandler(d.handleAnswerPermission),
 		protocol.MethodComplete:         newHandler(d.handleComplete),
 		protocol.MethodInspect:          newHandler(d.handleInspect),
+		protocol.MethodTablePage:        newHandler(d.handleTablePage),
 		protocol.MethodParse:            newHandler(d.handleParse),
 		protocol.MethodVariables:        newHandler(d.handleVariables),
 		protocol.MethodDestinations:     newHandler(d.handleDestinations),
@@ -506,6 +507,14 @@ func (d *Daemon) handleInspect(ctx context.Context, _ *rpcserver.Request, p prot
 		return session.Inspection{}, err
 	}
 	return e.session.Inspect(ctx, p.Text, p.Cursor)
+}
+
+func (d *Daemon) handleTablePage(ctx context.Context, _ *rpcserver.Request, p protocol.TablePageParams) (session.TablePage, error) {
+	e, err := d.awaitSession(ctx, p.Session)
+	if err != nil {
+		return session.TablePage{}, err
+	}
+	return e.session.TablePage(ctx, p.TableQuery)
 }
 
 func (d *Daemon) handleParse(ctx context.Context, _ *rpcserver.Request, p protocol.ParseParams) (protocol.ParseReply, error) {

@@ -7,6 +7,11 @@ import (
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
+// tableType is the MIME type of a table; fakeTable is the table with the handle t1.
+const tableType = "application/vnd.turnstone.table+json"
+
+const fakeTable = `{"v":1,"columns":[{"name":"a","type":"int","align":"right"}],"index":["0"],"rows":[["1"]],"total":[1,1],"matched":1,"handle":"t1"}`
+
 // answerQuery answers a query. The names of commands complete a word. A script is incomplete while
 // its last line ends in a backslash, and invalid if it contains "?". It lists one variable, and
 // reports one more. "hang" blocks until it is interrupted.
@@ -34,6 +39,11 @@ func (w *fakeWorker) answerQuery(m ipc.Query) {
 		result.Status = ipc.StatusOK
 		if slices.Contains(commandNames(), m.Text) {
 			result.Data = displayBundle("the command " + m.Text)
+		}
+	case m.Kind == ipc.QueryTable:
+		result.Status = ipc.StatusOK
+		if strings.Contains(m.Text, `"handle":"t1"`) {
+			result.Data = map[string][]byte{tableType: []byte(fakeTable)}
 		}
 	case m.Kind == ipc.QueryComplete:
 		text := m.Text[:min(m.Cursor, uint64(len(m.Text)))]

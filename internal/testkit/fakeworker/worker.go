@@ -191,7 +191,7 @@ func (w *fakeWorker) sendReady(start string) (status int, ended bool) {
 			Name: "fake", Version: "1", Language: "fake", RuntimeVersion: "1",
 			Executable: executable, PID: uint64(os.Getpid()),
 		},
-		Capabilities: ipc.Capabilities{Images: true, Display: true, Fence: w.mergesText, Query: w.query, Variables: w.query, Functions: w.functions, Interrupt: mode},
+		Capabilities: ipc.Capabilities{Images: true, Display: true, Fence: w.mergesText, Query: w.query, Variables: w.query, Functions: w.functions, Tables: w.query, Interrupt: mode},
 	})
 	return 0, false
 }

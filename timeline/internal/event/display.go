@@ -23,6 +23,10 @@ const (
 	mimePNG      = "image/png"
 )
 
+// MIMETable is the type of a bounded form of a data frame, for readers that page through it. It
+// never comes alone, so no text mentions it.
+const MIMETable = "application/vnd.turnstone.table+json"
+
 // maxMarkdownBytes bounds, in bytes, the Markdown that is shown verbatim.
 const maxMarkdownBytes = 4 << 10
 
@@ -154,6 +158,7 @@ func (d Display) describeTypes() string {
 	for mime, data := range d.Data {
 		sizes[mime] = int64(len(data))
 	}
+	delete(sizes, MIMETable)
 	var parts []string
 	for _, mime := range slices.Sorted(maps.Keys(sizes)) {
 		if len(parts) == 4 {
