@@ -101,11 +101,11 @@ class Offers(Silent):
 				{"sympy.init_printing(pretty_print=False, use_latex=False); sympy.sqrt(x)", "sqrt(x)\n"},
 			},
 			"pandas": {
-				{"import pandas as pd; pd.DataFrame({'a': [1]})", "   a\n0  1\n[result: text/html text/plain]\n"},
+				{"import pandas as pd; pd.DataFrame({'a': [1]})", "   a\n0  1\n[result: application/vnd.turnstone.table+json text/html text/plain]\n"},
 				{"pd.Series([1])", "0    1\ndtype: int64\n"},
 				{"pd.DataFrame({'a': [1]}).style", "[result: text/html]\n"},
 			},
-			"polars": {{"import polars as pl; len(repr(display(pl.DataFrame({'a': [1]}))))", "[display: text/html text/plain] shape: (1, 1)\n┌─────┐\n│ a   │\n│ --- │\n│ i64 │\n╞═════╡\n│ 1   │\n└─────┘\n4\n"}},
+			"polars": {{"import polars as pl; len(repr(display(pl.DataFrame({'a': [1]}))))", "[display: application/vnd.turnstone.table+json text/html text/plain] shape: (1, 1)\n┌─────┐\n│ a   │\n│ --- │\n│ i64 │\n╞═════╡\n│ 1   │\n└─────┘\n4\n"}},
 			"altair": {
 				{"import sys; sys.modules['vl_convert'] = None", ""},
 				{"import altair as alt; alt.Chart(alt.Data(values=[{'a': 1}])).mark_point()", "[result: application/vnd.vegalite.v6+json]\n"},

@@ -25,6 +25,7 @@
 //	bundles     the representations that a value offers, by MIME type
 //	query       whether a text is a complete input, and the variables of user code
 //	completion  completions of a text
+//	tables      rows of data frames as text, for readers that page through them
 //	inspection  information about the name at the cursor
 //	functions   the module turnstone: the functions of the host
 //	tools       the package turnstone.tools: functions in groups

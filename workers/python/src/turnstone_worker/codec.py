@@ -375,7 +375,7 @@ def decode(payload):
             raise ProtocolError("%s: field %s: unknown value %.80r" % (kind, name, value))
     if kind == "interrupt" and message["level"] > 2:
         raise ProtocolError("interrupt: field level: %d is neither 1 nor 2" % message["level"])
-    if kind == "query" and message["kind"] not in ("complete", "parse", "variables", "inspect"):
+    if kind == "query" and message["kind"] not in ("complete", "parse", "variables", "inspect", "table"):
         raise ProtocolError("query: field kind: unknown value %.80r" % message["kind"])
     return message
 

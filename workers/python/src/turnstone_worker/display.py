@@ -213,6 +213,10 @@ class Display:
         bundle.complete = True
         for method, mime in bundles.OTHERS:
             bundle.ask(value, method, mime)
+        if "text/html" in bundle.data and ("pandas" in sys.modules or "polars" in sys.modules):
+            from turnstone_worker import tables
+
+            tables.add(bundle, value)
 
     def _catch(self, bundle, function, *args):
         """Calls a function that runs display methods. What they print is not output of the turn, but may explain a failure."""

@@ -186,7 +186,7 @@ class Worker:
                     "executable": text(sys.executable or ""),
                     "pid": os.getpid(),
                 },
-                "capabilities": {"images": True, "display": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "functions": True, "interrupt": "signal"},
+                "capabilities": {"images": True, "display": True, "fence": self.channel.fence is not None, "query": True, "variables": True, "functions": True, "tables": True, "interrupt": "signal"},
             }
         )
 
@@ -349,7 +349,7 @@ class Worker:
             self.interrupts.begin(0)
             functions.host.refresh()
             self.interrupts.resume()
-            result = queries.answer(query, self.namespace, self.cells.compiler_flags())
+            result = queries.answer(query, self.namespace, self.cells.compiler_flags(), self.channel)
         except BaseException:
             pass
         finally:

@@ -1,4 +1,4 @@
-"""Queries while no turn runs: completions, whether a text is complete, and variables."""
+"""Queries while no turn runs: completions, whether a text is complete, variables, and rows of tables."""
 import builtins
 import sys
 from types import BuiltinFunctionType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
@@ -13,7 +13,7 @@ _MISSING = object()
 _mro_of = type.__dict__["__mro__"].__get__  # a metaclass may have its own
 
 
-def answer(query, namespace, flags):
+def answer(query, namespace, flags, channel):
     """Returns the fields of the query_result. User code may run, and may be slow."""
     if query["kind"] == "parse":
         return {"status": _parse(query["text"], flags, query["dialect"])}
@@ -24,6 +24,11 @@ def answer(query, namespace, flags):
 
         data = inspection.describe(query["text"], query["cursor"], namespace)
         return {"status": "ok", "data": data} if data else {"status": "ok"}
+    if query["kind"] == "table":
+        from turnstone_worker import tables
+
+        data = tables.page(query["text"], channel)
+        return {"status": "ok", "data": {tables.MIME: data}} if data else {"status": "ok"}
     before = query["text"].encode()[: query["cursor"]].decode("utf-8", "ignore")
     from turnstone_worker import completion
 
