@@ -1,4 +1,4 @@
-# Rich forms of values besides their text: a table for a data frame, the page of a widget.
+# Rich forms of values besides their text: a table for a data frame or matrix, the page of a widget.
 
 MAX_ROWS <- 2000L     # of a table, even if the user's options allow more
 MAX_COLUMNS <- 200L
@@ -9,10 +9,11 @@ MAX_TYPES <- 8L       # of one bundle
 # Called with the visible value of an expression at the top level, after its echo. The options are
 # IRkernel's.
 value <- function(x) {
-  html <- if (is.data.frame(x) && !isFALSE(getOption("jupyter.rich_display"))) tryCatch(suppressWarnings(suppressMessages(table(x))), error = function(e) NULL)
+  failing <- function(action) tryCatch(suppressWarnings(suppressMessages(action)), error = function(e) NULL)
+  html <- if (tables$is_table(x) && !isFALSE(getOption("jupyter.rich_display"))) failing(table(x))
   if (is.null(html)) return(invisible())
   if (nchar(html, "bytes") > MAX_PAGE) too_large("table")
-  else send(c("text/html" = html), result = TRUE)
+  else send(c("text/html" = html, structure(failing(tables$first(x)), names = tables$MIME)), result = TRUE)
   invisible()
 }
 
@@ -21,29 +22,29 @@ send <- function(types, result = FALSE, title = "") {
   shim("turnstone_display", names(types), unname(types), length(types), as.integer(result), title)
 }
 
-# A small HTML table: the first and last rows, and the first columns.
+# A small HTML table of a data frame or matrix: the first and last rows, and the first columns.
 table <- function(x) {
   rows <- nrow(x)
   columns <- ncol(x)
   width <- chosen("repr.matrix.max.cols", 20L, MAX_COLUMNS)
   half <- (chosen("repr.matrix.max.rows", 60L, MAX_ROWS) + 1L) %/% 2L
-  shown <- unclass(x)[seq_len(min(columns, width))]
+  shown <- seq_len(min(columns, width))
   at <- if (rows <= 2L * half) seq_len(rows) else c(seq_len(half), seq.int(rows - half + 1L, rows))
-  cells <- lapply(shown, function(column) {
-    column <- if (length(dim(column)) == 2L) column[at, , drop = FALSE] else column[at]
+  cells <- lapply(shown, function(j) {
+    column <- tables$cells_of(x, at, j)
     text <- if (is.list(column) && !is.data.frame(column)) vapply(column, function(v) paste(class(v)[1L], length(v)), "") else format(column)
     if (is.matrix(text) || is.data.frame(text)) text <- do.call(paste, as.data.frame(text))
     escape(cut(trimws(as.character(text))))
   })
-  kinds <- vapply(shown, function(column) class(column)[1L], "")
+  kinds <- vapply(shown, function(j) class(if (is.data.frame(x)) .subset2(x, j) else x[0L, j])[1L], "")
   gap <- if (rows > 2L * half) half
-  names <- escape(cut(as.character(row.names(x)[at])))
+  names <- escape(cut(tables$row_names(x, at)))
   lines <- vapply(seq_along(at), function(i)
     paste0("<tr><th scope=row>", names[i], "</th>", if (length(cells)) paste0("<td>", vapply(cells, `[`, "", i), "</td>", collapse = ""), "</tr>"), "")
   if (!is.null(gap)) lines <- append(lines, sprintf("<tr><td colspan=%d>\u22ee</td></tr>", length(cells) + 1L), gap)
   more <- if (columns > width) sprintf(", the first %d shown", width) else ""
   paste0("<table><caption>", class(x)[1L], ": ", rows, " \u00d7 ", columns, more, "</caption><thead><tr><th></th>",
-    if (length(shown)) paste0("<th scope=col>", escape(cut(names(shown))), "<br>&lt;", escape(kinds), "&gt;</th>", collapse = ""),
+    if (length(shown)) paste0("<th scope=col>", escape(cut(tables$column_names(x, shown))), "<br>&lt;", escape(kinds), "&gt;</th>", collapse = ""),
     "</tr></thead><tbody>", paste(lines, collapse = "\n"), "</tbody></table>")
 }
 

@@ -25,8 +25,10 @@ parse_functions <- part("functions.R")
 delayedAssign("functions", parse_functions())
 parse_display <- part("display.R")
 parse_inspect <- part("inspect.R")
+parse_tables <- part("tables.R")
 delayedAssign("display", parse_display())
 delayedAssign("inspection", parse_inspect())
+delayedAssign("tables", parse_tables())
 parse_windows <- part("windows.R")
 
 # Calls a function of the shim. The shim uses no header of R, so its functions are called by address.
@@ -201,6 +203,7 @@ list(
   variables = function() shim_value("turnstone_variables", ls(globalenv())),
   complete = function(text, cursor) completion$complete(text, cursor),
   inspect = function(text, cursor) completion$silently(inspection$inspect(text, cursor), character()),
+  table = function(text) completion$silently(tables$page(text), NULL),
   parse = function(text) shim_value("turnstone_parse", text),
   value = function(x) display$value(x)
 )

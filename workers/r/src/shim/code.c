@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SEXP quietly, finish_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, parse_function, value_function, width_function, asks_call;
+static SEXP quietly, finish_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, table_function, parse_function, value_function, width_function, asks_call;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since the last drawing: texts written, and at which one to look again */
 static int running;
@@ -84,8 +84,14 @@ static void removed(void *none) {
 	console_went_on(false);
 }
 
+/* is_matrix reports whether a value is a matrix of no class. */
+static bool is_matrix(SEXP value) {
+	SEXP dim = Rf_getAttrib(value, Rf_install("dim")), class = Rf_getAttrib(value, Rf_install("class"));
+	return TYPEOF(dim) == R_INTSXP && Rf_length(dim) == 2 && TYPEOF(class) != R_STRSXP;
+}
+
 bool code_value(SEXP value) {
-	if (value_function == NULL || !Rf_inherits(value, "data.frame"))
+	if (value_function == NULL || !(Rf_inherits(value, "data.frame") || is_matrix(value)))
 		return true;
 	SEXP call = Rf_protect(Rf_lang2(value_function, value));
 	bool good = eval(call, R_BaseEnv) != NULL;
@@ -105,6 +111,7 @@ void code_load(void) {
 			SEXP finish = element(functions, "finish");
 			complete_function = element(functions, "complete");
 			inspect_function = element(functions, "inspect");
+			table_function = element(functions, "table");
 			parse_function = element(functions, "parse");
 			value_function = element(functions, "value");
 			width_function = element(functions, "width");
@@ -230,24 +237,36 @@ static void answer_completion(const message *q) {
 	Rf_unprotect(4);
 }
 
-static void answer_inspection(const message *q) {
-	SEXP text = Rf_protect(text_vector((const char *)q->text.at, q->text.n));
-	SEXP cursor = Rf_protect(Rf_ScalarInteger((int)(q->cursor < q->text.n ? q->cursor : q->text.n)));
-	SEXP call = Rf_protect(Rf_lang3(inspect_function, text, cursor));
+/* answer_with_data answers with the text that a call returns; no text means that nothing is known. */
+static void answer_with_data(const message *q, const char *mime, SEXP call) {
+	Rf_protect(call);
 	SEXP result = eval(call, R_BaseEnv);
 	Rf_protect(result != NULL ? result : R_NilValue);
 	bool found = result != NULL && TYPEOF(result) == R_STRSXP && Rf_length(result) == 1;
-	const char *help = found ? Rf_translateCharUTF8(STRING_ELT(result, 0)) : "";
+	const char *data = found ? Rf_translateCharUTF8(STRING_ELT(result, 0)) : "";
 	console_answered();
 	frame *f = send_begin("query_result", 2 + found, false);
 	put_uint(f, "id", q->id);
-	put_text(f, "status", result != NULL ? "ok" : "timeout");
+	put_text(f, "status", result != NULL && TYPEOF(result) == R_STRSXP ? "ok" : "timeout");
 	if (found) {
 		put_map_head(f, "data", 1);
-		put_bin(f, "text/plain", help, strlen(help));
+		put_bin(f, mime, data, strlen(data));
 	}
 	send_frame(f, NULL, 0);
-	Rf_unprotect(4);
+	Rf_unprotect(2);
+}
+
+static void answer_inspection(const message *q) {
+	SEXP text = Rf_protect(text_vector((const char *)q->text.at, q->text.n));
+	SEXP cursor = Rf_protect(Rf_ScalarInteger((int)(q->cursor < q->text.n ? q->cursor : q->text.n)));
+	answer_with_data(q, "text/plain", Rf_lang3(inspect_function, text, cursor));
+	Rf_unprotect(2);
+}
+
+static void answer_table(const message *q) {
+	SEXP text = Rf_protect(text_vector((const char *)q->text.at, q->text.n));
+	answer_with_data(q, "application/vnd.turnstone.table+json", Rf_lang2(table_function, text));
+	Rf_unprotect(1);
 }
 
 /* turnstone_parse is called by worker.R, which suppresses errors and warnings of the parser. */
@@ -394,7 +413,7 @@ static void answer_variables(const message *q) {
 void code_answer(const message *q) {
 	if (q->kind == VARIABLES) {
 		answer_variables(q);
-	} else if (q->text.at == NULL || (q->kind == COMPLETE ? complete_function : q->kind == INSPECT ? inspect_function : parse_function) == NULL) {
+	} else if (q->text.at == NULL || (q->kind == COMPLETE ? complete_function : q->kind == INSPECT ? inspect_function : q->kind == TABLE ? table_function : parse_function) == NULL) {
 		console_answered();
 		frame *f = send_begin("query_result", 2, false);
 		put_uint(f, "id", q->id);
@@ -404,6 +423,8 @@ void code_answer(const message *q) {
 		answer_completion(q);
 	} else if (q->kind == INSPECT) {
 		answer_inspection(q);
+	} else if (q->kind == TABLE) {
+		answer_table(q);
 	} else {
 		answer_parse(q);
 	}

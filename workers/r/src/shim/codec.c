@@ -212,7 +212,7 @@ const char *decode(bytes in, message *m) {
 		bytes kind = field(&f, "kind", STRING).data;
 		m->text = field(&f, "text", STRING).data;
 		m->cursor = uint_field(&f, "cursor", 0, UINT64_MAX);
-		m->kind = is(kind, "variables") ? VARIABLES : is(kind, "inspect") ? INSPECT : is(kind, "parse") ? PARSE : COMPLETE;
+		m->kind = is(kind, "variables") ? VARIABLES : is(kind, "inspect") ? INSPECT : is(kind, "table") ? TABLE : is(kind, "parse") ? PARSE : COMPLETE;
 		if (f.wrong == NULL && m->kind == COMPLETE && !is(kind, "complete"))
 			f.wrong = "the kind of query is unknown";
 	} else if (is(type, "shutdown")) {

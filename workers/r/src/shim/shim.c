@@ -20,13 +20,14 @@ static void introduce(const char *version, const char *home) {
 	put_text(f, "runtime_version", version);
 	put_text(f, "executable", executable);
 	put_uint(f, "pid", own_number());
-	put_map_head(f, "capabilities", 7);
+	put_map_head(f, "capabilities", 8);
 	put_bool(f, "images", true);
 	put_bool(f, "display", true);
 	put_bool(f, "fence", terminal_is_fence());
 	put_bool(f, "query", true);
 	put_bool(f, "variables", has(Rf_findVarInFrame) && has(R_BindingIsActive));
 	put_bool(f, "functions", true);
+	put_bool(f, "tables", true);
 	put_text(f, "interrupt", "self");
 	send_frame(f, NULL, 0);
 }

@@ -74,7 +74,7 @@ typedef struct {
 	message_type type;
 	uint64_t turn, wait, seq, level, id, cursor;
 	bytes input, text, value;
-	enum { COMPLETE, PARSE, VARIABLES, INSPECT } kind; /* of a query */
+	enum { COMPLETE, PARSE, VARIABLES, INSPECT, TABLE } kind; /* of a query */
 	bool eof, more, failed, silent;
 } message;
 
