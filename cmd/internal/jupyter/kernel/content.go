@@ -19,6 +19,7 @@ func mimeBundle(d timeline.Display) map[string]any {
 	data := make(map[string]any, len(d.Data)+1)
 	for mime, bytes := range d.Data {
 		switch {
+		case mime == timeline.MIMETable: // only readers that can ask for more rows have a use for it
 		case wire.IsJSON(mime) && json.Valid(bytes):
 			data[mime] = json.RawMessage(bytes)
 		case strings.HasPrefix(mime, "text/") || utf8.Valid(bytes) && !wire.IsBinary(mime):
@@ -30,6 +31,9 @@ func mimeBundle(d timeline.Display) map[string]any {
 	if _, ok := data["text/plain"]; !ok && len(d.Omitted) > 0 {
 		var left []string
 		for _, mime := range slices.Sorted(maps.Keys(d.Omitted)) {
+			if mime == timeline.MIMETable {
+				continue
+			}
 			left = append(left, fmt.Sprintf("%s of %d bytes", mime, d.Omitted[mime].Bytes))
 		}
 		data["text/plain"] = "[omitted: " + strings.Join(left, ", ") + "]"

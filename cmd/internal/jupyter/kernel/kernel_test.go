@@ -99,9 +99,9 @@ func TestMessages(t *testing.T) {
 			Data: map[string][]byte{
 				"text/html": []byte("<b>"), "application/json": []byte(`{"a":1}`), "application/vnd.x+json": []byte("not json"),
 				"image/svg+xml": []byte("<svg/>"), "image/png": {1, 2}, "text/latex": {0xff},
-				"application/x-own": []byte("ü"), "application/x-bytes": {0xff}, "audio/wav": []byte("RIFF"),
+				timeline.MIMETable: []byte(`{"v":1}`), "application/x-own": []byte("ü"), "application/x-bytes": {0xff}, "audio/wav": []byte("RIFF"),
 			},
-			Omitted: map[string]timeline.Blob{"image/gif": {Bytes: 7}},
+			Omitted: map[string]timeline.Blob{"image/gif": {Bytes: 7}, timeline.MIMETable: {Bytes: 8}},
 		})
 		want := map[string]any{
 			"text/html": "<b>", "application/json": json.RawMessage(`{"a":1}`), "application/vnd.x+json": "not json",
