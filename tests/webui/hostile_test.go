@@ -227,14 +227,7 @@ func TestPage_ScriptNetwork(t *testing.T) {
 // axe-core checks the accessibility.
 func TestPage_Accessibility(t *testing.T) {
 	t.Parallel()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	axe, err := os.ReadFile(filepath.Join(cache, "turnstone", "axe-core-4.14.1", "axe.min.js"))
-	if err != nil {
-		t.Skip("axe-core is not installed: scripts/setup-dev installs it")
-	}
+	axe := readAxe(t)
 	s := newTestDaemon(t)
 	b := openTab(t)
 	s.openSession("main")
@@ -246,12 +239,7 @@ func TestPage_Accessibility(t *testing.T) {
 	b.waitUntil("the list is shown", `document.querySelector(".sessions .asks")`)
 	check := func(name string) {
 		t.Helper()
-		evalExpression[bool](b, string(axe)+";true")
-		found := evalExpression[string](b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`)
-		if found != "" {
-			t.Errorf("%s:\n%s", name, found)
-		}
-		b.takeScreenshot("axe-" + name)
+		b.checkAccessibility(axe, name)
 	}
 	check("list")
 	b.clickElement(".sessions a", "main")
@@ -261,4 +249,29 @@ func TestPage_Accessibility(t *testing.T) {
 	check("dark")
 	b.setSize(360, 740)
 	check("narrow")
+}
+
+// readAxe returns the script of axe-core.
+func readAxe(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe, err := os.ReadFile(filepath.Join(cache, "turnstone", "axe-core-4.14.1", "axe.min.js"))
+	if err != nil {
+		t.Skip("axe-core is not installed: scripts/setup-dev installs it")
+	}
+	return string(axe)
+}
+
+// checkAccessibility reports what axe-core finds in the page.
+func (b *browserTab) checkAccessibility(axe, name string) {
+	b.t.Helper()
+	evalExpression[bool](b, axe+";true")
+	found := evalExpression[string](b, `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.filter((v) => ["serious", "critical"].includes(v.impact)).map((v) => v.id + ": " + v.nodes.slice(0, 4).map((n) => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`)
+	if found != "" {
+		b.t.Errorf("%s:\n%s", name, found)
+	}
+	b.takeScreenshot("axe-" + name)
 }

@@ -80,13 +80,13 @@ func TestTablePages(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
 		for code, want := range map[string]string{
-			`data.frame(a = 1:2, b = c("x", NA))`:                                           "a integer right; b character | 1: 1|x; 2: 2|NA | 2 2",
-			`data.frame(f = c(0.1, NaN, NA, 1e300), row.names = letters[1:4])`:              "f double right | a: 0.1; b: NaN; c: NA; d: 1e+300 | 4 1",
-			`setNames(data.frame(1, 2, 3), c("d", "d", NA))`:                                "d double right; d double right; NA double right | 1: 1|2|3 | 1 3",
-			`data.frame(t = as.POSIXct("2024-03-01 12:00", tz = "Europe/Berlin"))`:          "t POSIXct | 1: 2024-03-01 12:00:00 CET | 1 1",
-			`data.frame(d = as.Date(c("2024-03-01", NA)), f = factor(c("x", "y")))`:         "d Date; f factor | 1: 2024-03-01|x; 2: NA|y | 2 2",
-			`data.frame(l = I(list(1:3, "x", NULL)))`:                                       "l AsIs | 1: integer 3; 2: character 1; 3: NULL | 3 1",
-			`data.frame(m = I(matrix(1:4, 2)))`:                                             "m AsIs | 1: 1 3; 2: 2 4 | 2 1",
+			`data.frame(a = 1:2, b = c("x", NA))`:                                         "a integer right; b character | 1: 1|x; 2: 2|NA | 2 2",
+			`data.frame(f = c(0.1, NaN, NA, 1e300), row.names = letters[1:4])`:            "f double right | a: 0.1; b: NaN; c: NA; d: 1e+300 | 4 1",
+			`setNames(data.frame(1, 2, 3), c("d", "d", NA))`:                              "d double right; d double right; NA double right | 1: 1|2|3 | 1 3",
+			`data.frame(t = as.POSIXct("2024-03-01 12:00", tz = "Europe/Berlin"))`:        "t POSIXct | 1: 2024-03-01 12:00:00 CET | 1 1",
+			`data.frame(d = as.Date(c("2024-03-01", NA)), f = factor(c("x", "y")))`:       "d Date; f factor | 1: 2024-03-01|x; 2: NA|y | 2 2",
+			`data.frame(l = I(list(1:3, "x", NULL)))`:                                     "l AsIs | 1: integer 3; 2: character 1; 3: NULL | 3 1",
+			`data.frame(m = I(matrix(1:4, 2)))`:                                           "m AsIs | 1: 1 3; 2: 2 4 | 2 1",
 			`setNames(data.frame("<script>alert(1)</script>\t\"\\\001\xff"), "<b>&amp;")`: "<b>&amp; character | 1: <script>alert(1)</script>\t\"\\\x01<ff> | 1 1",
 			`data.frame()`:                " |  | 0 0",
 			`data.frame(row.names = 1:2)`: " | 1: ; 2:  | 2 0",

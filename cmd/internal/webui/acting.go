@@ -33,9 +33,12 @@ type actionRequest struct {
 
 	Turn   uint64 `json:"turn"`   // of interrupt
 	Cursor int    `json:"cursor"` // of complete and inspect, in bytes
+
+	Table session.TableQuery `json:"table"` // of table
 }
 
-// addActionRoutes adds the calls that change a session, or ask its worker. Each is recorded under the author of the web UI.
+// addActionRoutes adds the calls that change a session or ask its worker. Each change is recorded under
+// the author of the web UI.
 func (s *Server) addActionRoutes(mux *http.ServeMux) {
 	for path, do := range map[string]func(context.Context, *client.Session, actionRequest) (any, error){
 		"/api/run":       startTurn,
@@ -49,6 +52,7 @@ func (s *Server) addActionRoutes(mux *http.ServeMux) {
 		"/api/inspect":   inspectName,
 		"/api/create":    s.createSession,
 		"/api/close":     closeSession,
+		"/api/table":     readTable,
 	} {
 		mux.HandleFunc("POST "+path, s.requireToken(func(w http.ResponseWriter, r *http.Request) {
 			var a actionRequest
@@ -133,4 +137,8 @@ func (s *Server) createSession(ctx context.Context, _ *client.Session, a actionR
 
 func closeSession(ctx context.Context, on *client.Session, _ actionRequest) (any, error) {
 	return struct{}{}, on.Close(ctx)
+}
+
+func readTable(ctx context.Context, on *client.Session, a actionRequest) (any, error) {
+	return on.TablePage(ctx, a.Table)
 }

@@ -15,6 +15,7 @@ import (
 
 	_ "golang.org/x/image/webp"
 
+	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
@@ -54,10 +55,12 @@ type displayPart struct {
 	Scripts  bool   `json:"scripts,omitempty"`   // the document has scripts or frames
 	Themed   bool   `json:"themed,omitempty"`    // the document takes the colours of the web UI
 	Text     string `json:"text,omitempty"`      // the text of a part that is shown as text
+
+	Table *session.Table `json:"table,omitempty"` // the first rows of a data frame
 }
 
 // newEventItem returns an event with the addresses of its results in place of their data.
-func newEventItem(session string, e timeline.Event) eventItem {
+func newEventItem(name string, e timeline.Event) eventItem {
 	d, ok := e.Body.(timeline.Display)
 	if !ok {
 		return eventItem{Event: e}
@@ -65,7 +68,7 @@ func newEventItem(session string, e timeline.Event) eventItem {
 	i := eventItem{}
 	for n, kind := range displayTypes(d) {
 		p := displayPart{MIME: kind, Bytes: d.Omitted[kind].Bytes + int64(len(d.Data[kind]))}
-		address := fmt.Sprintf("/%s/%d/%d", url.PathEscape(session), e.Seq, n)
+		address := fmt.Sprintf("/%s/%d/%d", url.PathEscape(name), e.Seq, n)
 		p.URL = "/blob" + address
 		p.describeData(d, "/frame"+address)
 		i.Parts = append(i.Parts, p)
@@ -127,6 +130,8 @@ func (p *displayPart) describeData(d timeline.Display, frame string) {
 		p.Rows = bytes.Count(low, []byte("<tr")) + bytes.Count(low, []byte("<p")) + bytes.Count(low, []byte("<li"))
 		p.Scripts = bytes.Contains(low, []byte("<script")) || bytes.Contains(low, []byte("<iframe")) || data == nil
 		p.Themed = isThemed(data)
+	case p.MIME == timeline.MIMETable:
+		p.Table, _ = session.DecodeTable(data) // user code may have sent anything; then other types are shown
 	case p.MIME == "image/svg+xml":
 		p.Frame = frame
 	case isChart(p.MIME):

@@ -1,25 +1,28 @@
 // How one result is shown: in its best form, with a menu for its other forms.
 import { h, copy, say, size, visible } from "./dom.js";
 import { framed } from "./frame.js";
+import { tableView } from "./table.js";
 import { TextBlock } from "./text.js";
 
 // shown returns an element for a result in the best form that can be shown, and whether that is
 // better than its text. The scripts of a result run only if the user wants that.
 export function shown(parts, e, owner) {
   if (parts.length === 0) return [null, false];
+  const table = parts.find((p) => p.table);
   const still = parts.find((p) => p.frame && !p.scripts), image = parts.find((p) => p.image);
   const text = parts.find((p) => p.text), live = parts.find((p) => p.frame && p.scripts);
   const runs = live && owner.runsScripts;
-  const best = runs ? live : still ?? image ?? text ?? live;
+  const best = runs ? live : table ?? still ?? image ?? text ?? live;
   let box;
   if (runs) box = framed(live, true);
+  else if (best === table && table) box = tableView(table.table, owner);
   else if (best === still && still) box = framed(still);
   else if (best === image && image) box = imageOf(image, e);
   else if (best) box = written(best);
   else box = h("p", { class: "remark" }, "A result of a type that cannot be shown here.");
   const ask = live && !runs ? asker(live, owner) : null, actions = actionsOf(parts, image);
   if (ask || actions.length) box = h("div", {}, box, h("div", { class: "files" }, ask, actions.length ? menuOf(actions, "more about this result") : null));
-  return [box, Boolean(still ?? image ?? live) || (text && text.mime !== "text/plain")];
+  return [box, Boolean(table ?? still ?? image ?? live) || (text && text.mime !== "text/plain")];
 }
 
 // actionsOf returns what can be done with a result. A text alone is copied with its turn.
@@ -29,7 +32,7 @@ function actionsOf(parts, image) {
   if (image?.mime === "image/png" && window.ClipboardItem) actions.push(h("button", { type: "button", onclick: () => copyImage(image) }, "Copy the picture"));
   const plain = parts.find((p) => p.text);
   if (plain) actions.push(h("button", { type: "button", onclick: () => copy(plain.text, "the text") }, "Copy as text"));
-  for (const p of parts) actions.push(h("a", { href: p.url, download: "" }, "Save ", visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
+  for (const p of parts) if (!p.table) actions.push(h("a", { href: p.url, download: "" }, "Save ", visible(p.mime.slice(0, 60)), ", " + size(p.bytes)));
   return actions;
 }
 
