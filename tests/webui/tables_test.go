@@ -5,6 +5,7 @@ package webui
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -177,6 +178,32 @@ f`, e.URL))
 			t.Errorf("copied %q, want %q", got, want)
 		}
 		b.waitText("of the texts cut, copied")
+	})
+
+	t.Run("pages through data frames and matrices of R", func(t *testing.T) {
+		t.Parallel()
+		if _, err := exec.LookPath("R"); err != nil {
+			t.Skip("R is not installed: scripts/setup-dev installs it")
+		}
+		s := newTestDaemon(t)
+		b := openTab(t)
+		if _, err := s.dialDaemon().CreateSession(t.Context(), protocol.CreateParams{Name: "main", Language: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		s.execCode("main", "f <- data.frame(n = 1e6:1, s = paste('row', 1:1e6), d = as.Date('2024-01-01') + 0:999); f")
+		s.startPage("main")
+		b.openAddress(s.lastLink())
+		b.waitRows("rows 1–50 of 1 000 000, 3 columns")
+		b.clickElement(".datatable th button", "n")
+		b.waitUntil("it is sorted", `document.querySelector("[aria-sort=ascending]") && !document.querySelector("[aria-busy]")`)
+		if got := b.cellTexts(1); got != "row 1000000 row 999999 row 999998 row 999997 row 999996" {
+			t.Errorf("sorted, the first rows are %s", got)
+		}
+		b.takeScreenshot("table-r")
+		s.execCode("main", "rm(f); matrix(runif(300), 100)")
+		b.waitUntil("the matrix is shown", `[...document.querySelectorAll(".datatable .rows")].at(-1).textContent.includes("of 100, 3 columns")`)
+		b.clickElement(".datatable .bar button", "›")
+		b.waitText("no longer in the session")
 	})
 
 	t.Run("shows wide, empty and polars tables", func(t *testing.T) {

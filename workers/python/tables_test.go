@@ -176,6 +176,33 @@ f`)
 		wantRows(t, w.showTable("pl.DataFrame()"))
 	})
 
+	// The first pages of a large table are sorted without the rest.
+	t.Run("pages of a sorted table do not overlap", func(t *testing.T) {
+		t.Parallel()
+		for _, library := range []string{"pandas", "polars"} {
+			w := startTableWorker(t, "import "+library)
+			table := w.showTable("f = " + library + ".DataFrame({'n': range(60000), 'k': [i % 3 for i in range(60000)], 's': ['k%d' % (i % 3) for i in range(60000)]}); f")
+			for _, c := range []struct {
+				column     int
+				descending bool
+				from       int
+				want       string
+			}{
+				{1, false, 0, "0 3"}, {1, false, 19999, "59997 1"}, {2, false, 0, "0 3"}, {2, false, 19999, "59997 1"},
+				{1, true, 0, "2 5"}, {1, true, 19999, "59999 1"}, {2, true, 19999, "59999 1"}, {0, true, 100, "59899 59898"}, {0, false, 59999, "59999"},
+			} {
+				got := w.queryTable(session.TableQuery{Handle: table.Handle, From: c.from, Count: 2, Sort: &session.TableSort{Column: c.column, Descending: c.descending}})
+				var rows []string
+				for _, row := range got.Rows {
+					rows = append(rows, row[0])
+				}
+				if strings.Join(rows, " ") != c.want {
+					t.Errorf("%s, %+v: got %q, %s", library, c, rows, got.Note)
+				}
+			}
+		}
+	})
+
 	t.Run("says that a data frame has changed, and that it is gone", func(t *testing.T) {
 		t.Parallel()
 		w := startTableWorker(t, "import pandas as pd, weakref")
