@@ -148,12 +148,13 @@ func TestServer(t *testing.T) {
 		}
 	})
 
-	t.Run("types keys and shows the screen for its own page only", func(t *testing.T) {
+	t.Run("types keys, shows the screen and reads tables for its own page only", func(t *testing.T) {
 		t.Parallel()
 		d := newTestServer(t)
 		cookie, token := d.login()
 		mine := []string{"Cookie", cookie, "X-Turnstone-Token", token, "Content-Type", "application/json"}
 		const keys = `{"session":"main","keys":"<Down>","secret":true}`
+		const rows = `{"session":"main","table":{"handle":"t1","count":50,"sort":{"column":1},"find":"x"}}`
 		for _, c := range []struct {
 			name, method, path, body string
 			headers                  []string
@@ -164,6 +165,9 @@ func TestServer(t *testing.T) {
 			{"keys of a foreign origin", "POST", "/api/type", keys, append([]string{"Origin", "https://evil.example"}, mine...), http.StatusForbidden},
 			{"keys by GET", "GET", "/api/type?session=main&keys=x", "", mine, http.StatusMethodNotAllowed},
 			{"keys that are no text", "POST", "/api/type", `{"session":"main","keys":1}`, mine, http.StatusBadRequest},
+			{"rows of a table", "POST", "/api/table", rows, mine, http.StatusServiceUnavailable},
+			{"rows of a table for another page", "POST", "/api/table", rows, mine[:2], http.StatusForbidden},
+			{"rows of a table by GET", "GET", "/api/table?session=main", "", mine, http.StatusMethodNotAllowed},
 			{"the screen", "GET", "/api/screen?session=main", "", mine, http.StatusServiceUnavailable},
 			{"the screen for another page", "GET", "/api/screen?session=main", "", mine[:2], http.StatusForbidden},
 		} {

@@ -158,7 +158,9 @@ func (d Display) describeTypes() string {
 	for mime, data := range d.Data {
 		sizes[mime] = int64(len(data))
 	}
-	delete(sizes, MIMETable)
+	if len(sizes) > 1 {
+		delete(sizes, MIMETable)
+	}
 	var parts []string
 	for _, mime := range slices.Sorted(maps.Keys(sizes)) {
 		if len(parts) == 4 {

@@ -42,4 +42,20 @@ func TestDisplay(t *testing.T) {
 			t.Error("the original display was changed")
 		}
 	})
+
+	t.Run("a table leaves the text as it was", func(t *testing.T) {
+		table := []byte(`{"v":1}`)
+		for _, d := range []Display{
+			{Data: map[string][]byte{"text/html": []byte("<p>")}},
+			{Data: map[string][]byte{"text/html": []byte("<p>"), "text/plain": []byte("a 1")}},
+			{Data: map[string][]byte{"text/html": []byte("<p>"), "text/plain": []byte("a 1")}, Result: true},
+			{Data: map[string][]byte{"text/html": []byte("<p>")}, Title: "DataFrame", Result: true},
+		} {
+			want, label := d.Text(), d.labelText()
+			d.Data[MIMETable] = table
+			if got := d.Text(); got != want || d.labelText() != label {
+				t.Errorf("got %q, %q, want %q, %q", got, d.labelText(), want, label)
+			}
+		}
+	})
 }
