@@ -1298,7 +1298,7 @@ class Table(_TableKeywords, _Table, total=False):
     index: List[str]  # the names of Rows, if the table has names for them
     handle: str  # Handle is what a TableQuery needs for more rows. It is empty if there are no more to have.
     matched: int  # of a TableQuery: how many rows it found; without Find, all
-    cut: int  # the number of texts that are cut; each ends in "…"
+    cut: int  # the number of texts that are cut; "…" or "..." is where
     changed: bool  # the table is no longer the one that was shown
     note: str  # what a user should know about this answer, in one sentence
 

@@ -1100,7 +1100,7 @@ export interface Table {
   from?: number;
   /** of a TableQuery: how many rows it found; without Find, all */
   matched?: number;
-  /** the number of texts that are cut; each ends in "…" */
+  /** the number of texts that are cut; "…" or "..." is where */
   cut?: number;
   /** the table is no longer the one that was shown */
   changed?: boolean;
