@@ -31,8 +31,8 @@ class TableView {
     const last = () => Math.max(0, Math.ceil(this.matched / pageRows) - 1) * pageRows;
     this.buttons = {
       first: page("first rows", "«", () => 0),
-      previous: page("previous rows", "‹", () => Math.max(0, this.wanted.from - pageRows)),
-      next: page("next rows", "›", () => this.wanted.from + this.shown.rows.length),
+      previous: page("previous rows", "‹", () => Math.max(0, (this.shown.from ?? 0) - pageRows)),
+      next: page("next rows", "›", () => (this.shown.from ?? 0) + this.shown.rows.length),
       last: page("last rows", "»", last),
     };
     this.field = h("input", { type: "search", placeholder: "Search rows", "aria-label": "search the rows of this table", value: this.wanted.find, maxLength: 250, oninput: () => {
@@ -98,6 +98,7 @@ class TableView {
     this.wanted = this.data.wanted = { ...this.wanted, ...change };
     const { from, sort, find } = this.wanted;
     this.element.setAttribute("aria-busy", "true");
+    if (this.note.querySelector("button")) this.say("");
     try {
       for (; this.active && !this.whole; await new Promise((resolve) => setTimeout(resolve, idleInterval))) {
         this.say("The rows come when the session is idle.");
@@ -144,6 +145,7 @@ class TableView {
   failed(text) {
     this.element.removeAttribute("aria-busy");
     this.say(text);
+    this.note.append(" ", h("button", { type: "button", class: "more", onclick: () => this.ask({}) }, "Try again"));
   }
 
   copyRows() {
