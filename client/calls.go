@@ -193,6 +193,13 @@ func (c *Client) ReadFile(ctx context.Context, p protocol.FileParams) (r session
 	return r, err
 }
 
+// ReadLibrary identifies a chart library on the daemon's machine, and with p.Script reads a part of it.
+// An error is of [session.KindNoAccess] if the file is not a published build.
+func (c *Client) ReadLibrary(ctx context.Context, p protocol.LibraryParams) (r protocol.Library, err error) {
+	err = c.Call(ctx, protocol.MethodLibrary, p, &r)
+	return r, err
+}
+
 // Metrics returns the metrics of the daemon in the text format of Prometheus, version 0.0.4.
 func (c *Client) Metrics(ctx context.Context) (string, error) {
 	var r protocol.Metrics

@@ -64,6 +64,8 @@ const (
 	MethodRemoveFile  = "file/remove"
 	MethodListCrashed = "session/list_crashed"
 
+	MethodLibrary = "library/get"
+
 	MethodTakeWriteLock    = "write_lock/take"
 	MethodReleaseWriteLock = "write_lock/release"
 
@@ -374,6 +376,23 @@ type FileParams struct {
 	Offset int64 `json:"offset,omitempty"`
 	Limit  int   `json:"limit,omitempty"`  // bytes, at most session.MaxPartBytes, which 0 means
 	Buffer bool  `json:"buffer,omitempty"` // the data follows the line of the answer
+}
+
+// LibraryParams ask for a chart library on the daemon's machine, by the path that a display names in
+// its metadata.
+type LibraryParams struct {
+	Path   string `json:"path"`             // absolute
+	Script bool   `json:"script,omitempty"` // also return a part of the script
+	Offset int64  `json:"offset,omitempty"` // of that part, in bytes
+}
+
+// A Library is a published build of a chart library. Only such files are released.
+type Library struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`           // SHA-256, in hexadecimal
+	Bytes   int64  `json:"bytes,omitempty"`  // of the whole script, if a part was asked for
+	Script  []byte `json:"script,omitempty"` // at most session.MaxPartBytes
 }
 
 // PutFileParams send a piece of a file.

@@ -44,6 +44,7 @@ var rpcMethods = []rpcMethod{
 	{"MethodPutFile", "protocol.PutFileParams", "session.PutProgress"},
 	{"MethodRemoveFile", "protocol.RemoveFileParams", ""},
 	{"MethodListCrashed", "", "protocol.CrashedSessions"},
+	{"MethodLibrary", "protocol.LibraryParams", "protocol.Library"},
 	{"MethodTakeWriteLock", "protocol.WriteLockParams", ""},
 	{"MethodReleaseWriteLock", "protocol.WriteLockParams", ""},
 	{"MethodReadCursor", "protocol.ReadCursorParams", "protocol.ReadCursor"},

@@ -724,6 +724,30 @@ class InterruptReply(_InterruptReply, total=False):
     pass
 
 
+class _Library(TypedDict):
+    name: str
+    version: str
+    digest: str  # SHA-256, in hexadecimal
+
+
+class Library(_Library, total=False):
+    """A Library is a published build of a chart library. Only such files are released."""
+
+    bytes: int  # of the whole script, if a part was asked for
+    script: str  # at most session.MaxPartBytes
+
+
+class _LibraryParams(TypedDict):
+    path: str  # absolute
+
+
+class LibraryParams(_LibraryParams, total=False):
+    """LibraryParams ask for a chart library on the daemon's machine, by the path that a display names in its metadata."""
+
+    script: bool  # also return a part of the script
+    offset: int  # of that part, in bytes
+
+
 class _LimitEvent(EventHeader):
     type: Literal["limit"]
 

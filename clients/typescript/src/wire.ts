@@ -606,6 +606,28 @@ export interface InterruptReply {
   result: "idle" | "waiting" | "pending" | "stale" | "not running";
 }
 
+/** A Library is a published build of a chart library. Only such files are released. */
+export interface Library {
+  name: string;
+  version: string;
+  /** SHA-256, in hexadecimal */
+  digest: string;
+  /** of the whole script, if a part was asked for */
+  bytes?: number;
+  /** at most session.MaxPartBytes */
+  script?: string;
+}
+
+/** LibraryParams ask for a chart library on the daemon's machine, by the path that a display names in its metadata. */
+export interface LibraryParams {
+  /** absolute */
+  path: string;
+  /** also return a part of the script */
+  script?: boolean;
+  /** of that part, in bytes */
+  offset?: number;
+}
+
 /** Limit records that the session came close to one of its limits, or reached it. */
 export interface LimitEvent extends EventHeader {
   type: "limit";
@@ -1410,6 +1432,7 @@ export interface Methods {
   "file/put": { params: PutFileParams; result: PutProgress };
   "file/remove": { params: RemoveFileParams; result: Record<string, never> };
   "session/list_crashed": { params: Record<string, never>; result: CrashedSessions };
+  "library/get": { params: LibraryParams; result: Library };
   "write_lock/take": { params: WriteLockParams; result: Record<string, never> };
   "write_lock/release": { params: WriteLockParams; result: Record<string, never> };
   "reader/cursor": { params: ReadCursorParams; result: ReadCursor };

@@ -10,6 +10,8 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/chartlib"
+
 	counters "github.com/turnstone-repl/turnstone/cmd/internal/metrics"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/supervisor"
@@ -85,6 +87,8 @@ type Daemon struct {
 	log     *slog.Logger
 	rpc     *rpcserver.Server
 	started time.Time
+
+	chartLibraries *chartlib.ScriptReader
 
 	commands  chan controlCommand
 	warmPools map[string]*warmPool // by language

@@ -76,6 +76,26 @@ func (d *Daemon) handleRemoveFile(ctx context.Context, r *rpcserver.Request, p p
 	})
 }
 
+// handleLibrary identifies a chart library, and returns a part of its script if that is wanted. The
+// file is read and checked for each part, so a part is never released for a check of another file.
+func (d *Daemon) handleLibrary(ctx context.Context, _ *rpcserver.Request, p protocol.LibraryParams) (protocol.Library, error) {
+	d.noteUse()
+	if !p.Script {
+		r, err := d.chartLibraries.Identify(ctx, p.Path)
+		return protocol.Library{Name: r.Name, Version: r.Version, Digest: r.Digest}, err
+	}
+	file, err := d.chartLibraries.Read(ctx, p.Path)
+	if err != nil {
+		return protocol.Library{}, err
+	}
+	size := int64(len(file.Code))
+	if p.Offset < 0 || p.Offset > size {
+		return protocol.Library{}, rpcserver.InvalidParams("offset is %d: use 0 to %d", p.Offset, size)
+	}
+	part := file.Code[p.Offset:min(p.Offset+session.MaxPartBytes, size)]
+	return protocol.Library{Name: file.Name, Version: file.Version, Digest: file.Digest, Bytes: size, Script: part}, nil
+}
+
 // withFileSession calls open or crashed with the session that p names.
 func withFileSession[R any](d *Daemon, p protocol.FilesParams, open func(*openSession) (R, error), crashed func(supervisor.CrashedSession) (R, error)) (r R, err error) {
 	switch {

@@ -116,6 +116,7 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 		protocol.MethodPutFile:          newHandler(d.handlePutFile),
 		protocol.MethodRemoveFile:       newHandler(d.handleRemoveFile),
 		protocol.MethodListCrashed:      newHandler(d.handleListCrashed),
+		protocol.MethodLibrary:          newHandler(d.handleLibrary),
 		protocol.MethodOutput:           newHandler(d.handleOutput),
 		protocol.MethodReadCursor:       newHandler(d.handleReadCursor),
 		protocol.MethodClients:          newHandler(d.handleClients),

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/chartlib"
 	counters "github.com/turnstone-repl/turnstone/cmd/internal/metrics"
 	"github.com/turnstone-repl/turnstone/cmd/internal/rpcserver"
 	"github.com/turnstone-repl/turnstone/session"
@@ -47,13 +48,14 @@ func New(o *Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		options: *o, log: o.Logger, started: time.Now(),
-		commands:      make(chan controlCommand, maxCommands),
-		openSessions:  make(map[string]*openSession),
-		opening:       make(map[string]chan struct{}),
-		subscriptions: make(map[string]*subscription),
-		writeLocks:    make(map[string]*writeLock),
-		connections:   make(map[*rpcserver.Conn]*connState),
-		knownClients:  make(map[string]*clientState),
+		commands:       make(chan controlCommand, maxCommands),
+		openSessions:   make(map[string]*openSession),
+		opening:        make(map[string]chan struct{}),
+		subscriptions:  make(map[string]*subscription),
+		chartLibraries: chartlib.NewScriptReader(),
+		writeLocks:     make(map[string]*writeLock),
+		connections:    make(map[*rpcserver.Conn]*connState),
+		knownClients:   make(map[string]*clientState),
 	}
 	d.streams = make(map[chan struct{}]bool)
 	d.newWarmPools()

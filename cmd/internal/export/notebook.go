@@ -191,7 +191,7 @@ func addDisplay(all []notebookOutput, d timeline.Display) []notebookOutput {
 }
 
 func displayOutput(d timeline.Display) notebookOutput {
-	o := notebookOutput{Type: "display_data", Metadata: orEmpty(d.Meta), id: d.ID, display: &d}
+	o := notebookOutput{Type: "display_data", Metadata: d.PortableMeta(), id: d.ID, display: &d}
 	if d.Result {
 		o.Type = "execute_result"
 	}

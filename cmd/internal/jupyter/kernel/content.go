@@ -41,13 +41,6 @@ func mimeBundle(d timeline.Display) map[string]any {
 	return data
 }
 
-func displayMetadata(d timeline.Display) json.RawMessage {
-	if len(d.Meta) == 0 || !json.Valid(d.Meta) {
-		return json.RawMessage("{}")
-	}
-	return d.Meta
-}
-
 func displayTransient(d timeline.Display) map[string]string {
 	if d.ID == "" {
 		return map[string]string{}

@@ -61,7 +61,7 @@ func expressionValue(events []timeline.Event) map[string]any {
 				echo = append(echo, b.Data...)
 			}
 		case timeline.Display:
-			data, meta = mimeBundle(b), displayMetadata(b)
+			data, meta = mimeBundle(b), b.PortableMeta()
 		case timeline.TurnEnded:
 			if f := newErrorContent(b, nil, nil); f != nil { // without the traceback, which shows internal code
 				return failedExpression(f)

@@ -329,7 +329,7 @@ func (tw *turnWriter) writeDisplay(d timeline.Display) error {
 	if d.Update {
 		kind = "update_display_data"
 	}
-	return tw.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": displayMetadata(d), "transient": displayTransient(d)})
+	return tw.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": d.PortableMeta(), "transient": displayTransient(d)})
 }
 
 // writeResult sends the value of the turn, whose echo has come before it. As in IPython, its bundle always
@@ -347,7 +347,7 @@ func (tw *turnWriter) writeResult(d timeline.Display) error {
 		data["text/plain"] = cmp.Or(echo, "<"+cmp.Or(d.Title, "value")+" object>")
 	}
 	return tw.sendMessage("execute_result", map[string]any{
-		"execution_count": tw.turn.count, "data": data, "metadata": displayMetadata(d), "transient": displayTransient(d),
+		"execution_count": tw.turn.count, "data": data, "metadata": d.PortableMeta(), "transient": displayTransient(d),
 	})
 }
 
