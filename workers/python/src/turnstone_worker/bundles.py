@@ -234,10 +234,20 @@ def chart(value):
     return None
 
 
+def _name_library(bundle, mime, package, *files):
+    """Adds the files of a chart's library to the metadata, for readers that draw. Each is a path in the package."""
+    origin = getattr(sys.modules.get(package), "__file__", None)
+    if isinstance(origin, str):
+        path = imports.quietly("os").path
+        home = path.dirname(path.abspath(origin))
+        bundle.add_meta({mime: {"turnstone_library": [path.join(home, *file.split("/")) for file in files]}})
+
+
 def _plotly(bundle, figure):
+    mime = "application/vnd.plotly.v1+json"
     spec = bundle.guarded("to_json()", figure.to_json)
-    if spec is not None:
-        bundle.add("application/vnd.plotly.v1+json", spec, "to_json()")
+    if spec is not None and bundle.add(mime, spec, "to_json()"):
+        _name_library(bundle, mime, "plotly", "package_data/plotly.min.js")
     if imports.quietly("importlib.util").find_spec("kaleido") is not None:
         image = bundle.guarded("to_image()", lambda: figure.to_image(format="png"))
         if image is not None:
@@ -272,8 +282,21 @@ def _bokeh(bundle, model):
     item = bundle.guarded("json_item()", embed.json_item, model)
     if not owned and model.document is not None:
         model.document.clear()  # a model that stays in a document could not be added to a layout
-    if item is not None:
-        bundle.add("application/vnd.bokeh.v3+json", item, "json_item()")
+    mime = "application/vnd.bokeh.v3+json"
+    if item is not None and bundle.add(mime, item, "json_item()"):
+        _name_library(bundle, mime, "bokeh", *("server/static/js/%s.min.js" % one for one in _bokeh_scripts(bundle, model)))
+
+
+def _bokeh_scripts(bundle, model):
+    """The scripts that draw a model. bokeh-gl is never one: it compiles text, and without it bokeh draws on a canvas."""
+    modules = bundle.guarded("references()", lambda: {type(one).__module__ for one in model.references()}) or ()
+    yield "bokeh"
+    if any(one.startswith("bokeh.models.widgets") for one in modules):
+        yield "bokeh-widgets"
+    if "bokeh.models.widgets.tables" in modules:
+        yield "bokeh-tables"
+    if "bokeh.models.text" in modules:
+        yield "bokeh-mathjax"
 
 
 _CHARTS = {

@@ -1,0 +1,63 @@
+//go:build linux || darwin
+
+package python_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/ipc"
+)
+
+// A chart names the files that draw it, so that readers need no library of their own.
+func TestCharts(t *testing.T) {
+	t.Parallel()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := filepath.Join(cache, "turnstone", "charts", "bin", "python3")
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("plotly and bokeh are not installed: scripts/setup-dev installs them")
+	}
+	const plotly, bokeh = "application/vnd.plotly.v1+json", "application/vnd.bokeh.v3+json"
+
+	for _, c := range []struct {
+		name, code, kind string
+		files            []string
+	}{
+		{"plotly", "import plotly.graph_objects as go; go.Figure(go.Bar(y=[1]))", plotly, []string{"plotly.min.js"}},
+		{"plotly with show()", "import plotly.graph_objects as go; go.Figure(go.Bar(y=[1])).show()", plotly, []string{"plotly.min.js"}},
+		{"bokeh", "from bokeh.plotting import figure; p = figure(output_backend='webgl'); _ = p.line([1], [2]); p", bokeh, []string{"bokeh.min.js"}},
+		{"bokeh with widgets", "from bokeh.models import Slider; Slider(start=0, end=1, value=0)", bokeh, []string{"bokeh.min.js", "bokeh-widgets.min.js"}},
+		{"bokeh with a table", "from bokeh.models import DataTable, ColumnDataSource; DataTable(source=ColumnDataSource({}))", bokeh, []string{"bokeh.min.js", "bokeh-widgets.min.js", "bokeh-tables.min.js"}},
+		{"bokeh with a formula", "from bokeh.plotting import figure; from bokeh.models import TeX; p = figure(); p.xaxis.axis_label = TeX(text='x'); _ = p.line([1], [2]); p", bokeh, []string{"bokeh.min.js", "bokeh-mathjax.min.js"}},
+	} {
+		t.Run("names the files of "+c.name, func(t *testing.T) {
+			t.Parallel()
+			w := startWorker(t, workerSetup{python: python})
+			var meta map[string]struct {
+				Files []string `json:"turnstone_library"`
+			}
+			r := w.RunCode(c.code)
+			for _, e := range r.Events {
+				if d, ok := e.(ipc.Display); ok {
+					if err := json.Unmarshal(d.Meta, &meta); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got := meta[c.kind].Files
+			if len(got) != len(c.files) {
+				t.Fatalf("got %q, want %q; %s", got, c.files, r.Transcript())
+			}
+			for i, path := range got {
+				if _, err := os.Stat(path); err != nil || filepath.Base(path) != c.files[i] || !filepath.IsAbs(path) {
+					t.Errorf("got %s, want the path of %s; %v", path, c.files[i], err)
+				}
+			}
+		})
+	}
+}
