@@ -16,27 +16,27 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// requestedResult returns the part of a result that a URL names.
-func (s *Server) requestedResult(r *http.Request) (kind string, data []byte, err error) {
+// requestedResult returns a result and the part of it that a URL names.
+func (s *Server) requestedResult(r *http.Request) (d timeline.Display, kind string, data []byte, err error) {
 	seq, err1 := strconv.ParseUint(r.PathValue("seq"), 10, 63)
 	n, err2 := strconv.ParseUint(r.PathValue("part"), 10, 8)
 	if err1 != nil || err2 != nil || seq == 0 {
-		return "", nil, session.Errorf(session.KindInvalid, "no such address")
+		return d, "", nil, session.Errorf(session.KindInvalid, "no such address")
 	}
-	d, err := s.readDisplay(r.Context(), r.PathValue("session"), timeline.Seq(seq))
+	d, err = s.readDisplay(r.Context(), r.PathValue("session"), timeline.Seq(seq))
 	if err != nil {
-		return "", nil, err
+		return d, "", nil, err
 	}
 	all := displayTypes(d)
 	if int(n) >= len(all) {
-		return "", nil, session.Errorf(session.KindClosed, "no such result: it may have been dropped as too old")
+		return d, "", nil, session.Errorf(session.KindClosed, "no such result: it may have been dropped as too old")
 	}
 	kind = all[n]
 	if data, ok := d.Data[kind]; ok {
-		return kind, data, nil
+		return d, kind, data, nil
 	}
 	data, err = session.ReadBlob(r.Context(), s.options.Link.Session(r.PathValue("session")), d.Omitted[kind])
-	return kind, data, err
+	return d, kind, data, err
 }
 
 // readDisplay reads a result, including its data if that is small.
@@ -50,7 +50,7 @@ func (s *Server) readDisplay(ctx context.Context, name string, seq timeline.Seq)
 
 // serveBlob serves a part of a result: an image as an image, and other types as a download.
 func (s *Server) serveBlob(w http.ResponseWriter, r *http.Request) {
-	kind, data, err := s.requestedResult(r)
+	_, kind, data, err := s.requestedResult(r)
 	if err != nil {
 		s.writeCallError(w, err)
 		return
@@ -89,12 +89,13 @@ func downloadName(seq, kind string) string {
 	return "result-" + path.Base(seq) + end
 }
 
-// serveFrame serves HTML or SVG of a result as a separate document for a frame, in which our own script
-// measures it. Its policy lets it load nothing. Its scripts run only if the user allows them for this
-// result.
+// serveFrame serves HTML, SVG or a chart of a result as a separate document for a frame. In HTML and SVG
+// our own script measures it, and its policy lets it load nothing. Its scripts run only if the user allows
+// them for this result.
 func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
-	kind, data, err := s.requestedResult(r)
-	if err == nil && kind != "text/html" && kind != "image/svg+xml" {
+	d, kind, data, err := s.requestedResult(r)
+	chart := err == nil && libraryOf(kind) != ""
+	if err == nil && !chart && kind != "text/html" && kind != "image/svg+xml" {
 		err = session.Errorf(session.KindInvalid, "this result is not a document")
 	}
 	if err == nil && r.Header.Get("Sec-Fetch-Dest") != "iframe" && r.Header.Get("Sec-Fetch-Dest") != "" {
@@ -102,6 +103,10 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.writeCallError(w, err)
+		return
+	}
+	if chart {
+		s.serveChartFrame(w, r, d, kind, data)
 		return
 	}
 	run := r.URL.Query().Get("scripts") == "run"

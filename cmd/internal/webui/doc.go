@@ -19,6 +19,9 @@
 // origin, and a policy that loads nothing. But no policy covers WebRTC or the connections that a
 // link element requests in advance, so such a result can reach the network.
 //
+// Charts are data that a library draws. The library is the one in the session's own package, if its
+// file is a published build. In the frame of a chart, only that library and our draw.js run.
+//
 // # Goroutines
 //
 // Each connection has one goroutine of net/http, and one more while it reads the stream of ticks.

@@ -24,9 +24,9 @@ const tokenHeader = "X-Turnstone-Token"
 var staticFiles embed.FS
 
 // contentPolicy returns the Content-Security-Policy of the web UI itself. It loads only our own files,
-// turns no text into a script, and frames only our documents of results.
+// turns no text into a script, and frames only our documents of results. Pictures of charts are blobs.
 func (s *Server) contentPolicy() string {
-	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; font-src 'self'; connect-src 'self'; " +
 		"frame-src " + s.Origin() + "/frame/; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
 		"require-trusted-types-for 'script'; trusted-types 'none'"
 }
@@ -46,9 +46,9 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 		switch {
 		case r.Host != s.hostPort:
 			s.rejectRequest(w, r, http.StatusMisdirectedRequest, "wrong_host", "this page has another host name: open the link that repl view printed")
-		case !httpauth.HasOwnOrigin(r):
+		case !httpauth.HasOwnOrigin(r) && !isLibrary(r):
 			s.rejectRequest(w, r, http.StatusForbidden, "origin", "requests from pages of another origin are not served")
-		case !httpauth.HasOwnSite(r) && !isLogin(r):
+		case !httpauth.HasOwnSite(r) && !isLogin(r) && !isLibrary(r):
 			s.rejectRequest(w, r, http.StatusForbidden, "origin", "requests from pages of another site are not served")
 		default:
 			r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
@@ -61,6 +61,12 @@ func (s *Server) guardRequests(next http.Handler) http.Handler {
 // because a login link may be anywhere, and the login page has no data.
 func isLogin(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.URL.Path == "/in" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+// isLibrary reports whether a script of a chart's frame is loaded. A frame without an origin sends the
+// Origin "null" and counts as another site. The scripts are public.
+func isLibrary(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/lib/") && r.Header.Get("Sec-Fetch-Dest") == "script"
 }
 
 // rejectRequest answers with an error that programs can read, and logs it.

@@ -54,6 +54,7 @@ type displayPart struct {
 	Rows     int    `json:"rows,omitempty"`      // estimated rows of the tables in it
 	Scripts  bool   `json:"scripts,omitempty"`   // the document has scripts or frames
 	Themed   bool   `json:"themed,omitempty"`    // the document takes the colours of the web UI
+	Chart    string `json:"chart,omitempty"`     // the end of the addresses of a chart that a known library may draw
 	Text     string `json:"text,omitempty"`      // the text of a part that is shown as text
 
 	Table *session.Table `json:"table,omitempty"` // the first rows of a data frame
@@ -135,6 +136,9 @@ func (p *displayPart) describeData(d timeline.Display, frame string) {
 	case p.MIME == "image/svg+xml":
 		p.Frame = frame
 	case isChart(p.MIME):
+		if libraryOf(p.MIME) != "" && d.LibraryFiles(p.MIME) != nil {
+			p.Chart = strings.TrimPrefix(frame, "/frame")
+		}
 		p.Text = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(d.Text(), "["), "]"), "; repl view shows it")
 	case p.MIME == "application/json":
 		var pretty bytes.Buffer

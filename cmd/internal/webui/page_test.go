@@ -94,6 +94,41 @@ func (s *testServer) login() (cookie, token string) {
 func TestServer(t *testing.T) {
 	t.Parallel()
 
+	// A frame without an origin loads the script of a chart, so it sends no cookie.
+	t.Run("serves scripts of charts, and nothing else, to frames without an origin", func(t *testing.T) {
+		t.Parallel()
+		d := newTestServer(t)
+		frame := []string{"Origin", "null", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "script"}
+		status, answer, text := d.sendRequest("GET", "/lib/draw.js", "", frame...)
+		if status != http.StatusOK || answer.Get("Cross-Origin-Resource-Policy") != "cross-origin" || !strings.Contains(text, "plotly") {
+			t.Errorf("draw.js: %d %v", status, answer)
+		}
+		for _, c := range []struct {
+			method, path string
+			headers      []string
+			want         int
+		}{
+			{"GET", "/lib/" + strings.Repeat("0", 64) + ".js", frame, http.StatusNotFound},
+			{"GET", "/lib/draw", frame, http.StatusNotFound},
+			{"GET", "/lib/page.css", frame, http.StatusNotFound},
+			{"GET", "/lib/..%2fstatic%2fmain.js", frame, http.StatusNotFound},
+			{"POST", "/lib/draw.js", frame, http.StatusForbidden},
+			{"GET", "/lib/draw.js", append([]string{"Host", "evil.example"}, frame...), http.StatusMisdirectedRequest},
+			{"GET", "/lib/draw.js", []string{"Origin", "null", "Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+			{"GET", "/lib/draw.js", []string{"Origin", "null", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "empty"}, http.StatusForbidden},
+			{"GET", "/static/main.js", frame, http.StatusForbidden},
+			{"GET", "/api/sessions", frame, http.StatusForbidden},
+			{"GET", "/frame/drawer/" + strings.Repeat("0", 64), frame, http.StatusForbidden},
+			{"GET", "/frame/drawer/" + strings.Repeat("0", 64), nil, http.StatusUnauthorized},
+			{"GET", "/api/chart/main/1/0", nil, http.StatusUnauthorized},
+		} {
+			status, answer, _ := d.sendRequest(c.method, c.path, "", c.headers...)
+			if status != c.want || answer.Get("Cross-Origin-Resource-Policy") != "same-origin" && status != http.StatusOK {
+				t.Errorf("%s %s %v: %d %v, want %d", c.method, c.path, c.headers, status, answer, c.want)
+			}
+		}
+	})
+
 	t.Run("accepts only requests of its own page", func(t *testing.T) {
 		t.Parallel()
 		d := newTestServer(t)

@@ -47,6 +47,8 @@ type Server struct {
 	listeners []net.Listener
 	logins    *httpauth.LoginLinks
 	closing   chan struct{} // closed when Serve ends
+
+	chartScripts chartScripts
 }
 
 // Listen opens the port on the loopback interface, for IPv4 and, if available, IPv6.

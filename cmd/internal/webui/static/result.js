@@ -1,5 +1,6 @@
 // How one result is shown: in its best form, with a menu for its other forms.
 import { h, copy, say, size, visible } from "./dom.js";
+import { chartOf } from "./charts.js";
 import { framed } from "./frame.js";
 import { tableView } from "./table.js";
 import { TextBlock } from "./text.js";
@@ -20,9 +21,14 @@ export function shown(parts, e, owner) {
   else if (best === image && image) box = imageOf(image, e);
   else if (best) box = written(best);
   else box = h("p", { class: "remark" }, "A result of a type that cannot be shown here.");
+  const chart = runs ? undefined : parts.find((p) => p.chart);
+  if (chart) {
+    const other = box;
+    box = chartOf(chart, e, () => other);
+  }
   const ask = live && !runs ? asker(live, owner) : null, actions = actionsOf(parts, image);
   if (ask || actions.length) box = h("div", {}, box, h("div", { class: "files" }, ask, actions.length ? menuOf(actions, "more about this result") : null));
-  return [box, Boolean(table ?? still ?? image ?? live) || (text && text.mime !== "text/plain")];
+  return [box, Boolean(chart ?? table ?? still ?? image ?? live) || (text && text.mime !== "text/plain")];
 }
 
 // actionsOf returns what can be done with a result. A text alone is copied with its turn.

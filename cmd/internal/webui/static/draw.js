@@ -1,0 +1,54 @@
+// The script of a chart's frame. It draws the chart in the document, or those that the page sends, with
+// the library that is loaded after it. The page trusts none of its messages.
+"use strict";
+(() => {
+  // Libraries make HTML from strings to decode entities and to build tables. Only these elements come out of
+  // it. The content policy stops scripts in their attributes, and everything that they would load.
+  const tags = "a b br button caption code col colgroup div em fieldset form g h1 h2 h3 h4 h5 h6 hr i img input label legend li ol optgroup option p path pre select small span strong style sub sup svg table tbody td textarea tfoot th thead tr u ul";
+  const others = new RegExp("<(?!/?(?:" + tags.replaceAll(" ", "|") + ")(?![\\w:-]))", "gi");
+  self.trustedTypes?.createPolicy("default", { createHTML: (text) => text.replace(others, "&lt;") });
+
+  const tell = (message) => parent.postMessage(message, "*"); // the frame does not know the page's origin by itself
+  const reason = (e) => String(e?.message ?? e).slice(0, 300);
+  const chartHeight = 450; // pixels, of a chart that names none
+
+  // Nothing of a chart's own settings may offer to send it elsewhere.
+  const config = (own) => ({ ...own, responsive: true, displaylogo: false, plotlyServerURL: "", showLink: false, showSendToCloud: false, showEditInChartStudio: false });
+
+  function plotly(spec, place) {
+    const layout = { ...spec.layout };
+    if (!layout.height) layout.height = chartHeight;
+    return Plotly.newPlot(place, spec.data, layout, config(spec.config)).then(() => spec.frames && Plotly.addFrames(place, spec.frames));
+  }
+
+  const draw = { plotly, bokeh: (spec, place) => Bokeh.embed.embed_item(spec, place) };
+
+  // live draws the chart of this document, and reports its height whenever that changes.
+  function live(spec, library) {
+    const place = document.getElementById("place");
+    const measure = () => tell({ height: Math.ceil(place.getBoundingClientRect().height) });
+    new ResizeObserver(measure).observe(place);
+    addEventListener("error", (e) => tell({ failed: reason(e) }));
+    addEventListener("unhandledrejection", (e) => tell({ failed: reason(e.reason) }));
+    Promise.resolve().then(() => draw[library](JSON.parse(spec), place)).then(() => { measure(); tell({ drawn: true }); }, (e) => tell({ failed: reason(e) }));
+  }
+
+  // picture draws a chart of the page as SVG.
+  async function picture({ id, spec, width }) {
+    try {
+      const { data, layout, config: own } = JSON.parse(spec);
+      const size = { width: layout?.width || width, height: layout?.height || chartHeight };
+      const image = await Plotly.toImage({ data, layout: { ...layout, ...size }, config: config(own) }, { format: "svg", imageDataOnly: true, ...size });
+      tell({ id, svg: image, ...size });
+    } catch (e) {
+      tell({ id, failed: reason(e) });
+    }
+  }
+
+  addEventListener("DOMContentLoaded", () => {
+    tell({ ready: true });
+    const spec = document.getElementById("spec");
+    if (spec.textContent) live(spec.textContent, spec.dataset.library);
+    else addEventListener("message", (e) => { if (e.source === parent) picture(e.data); });
+  });
+})();

@@ -1,0 +1,217 @@
+//go:build unix
+
+package webui
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/turnstone-repl/turnstone/client/protocol"
+
+	"github.com/chromedp/chromedp"
+)
+
+// openChartSession opens a session whose Python has plotly and bokeh as published.
+func (d *testDaemon) openChartSession(name string) {
+	d.t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	python := filepath.Join(cache, "turnstone", "charts", "bin", "python3")
+	if _, err := os.Stat(python); err != nil {
+		d.t.Skip("plotly and bokeh are not installed: scripts/setup-dev installs them")
+	}
+	if _, err := d.dialDaemon().CreateSession(d.t.Context(), protocol.CreateParams{Name: name, Runtime: python}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// openCharts opens a page with a session that has run code after the imports of both libraries.
+func openCharts(t *testing.T, code string) (*testDaemon, *browserTab) {
+	t.Helper()
+	s := newTestDaemon(t)
+	b := openTab(t)
+	s.openChartSession("main")
+	s.execCode("main", "import plotly.graph_objects as go\nfrom bokeh.plotting import figure, show")
+	s.execCode("main", code)
+	s.startPage("main")
+	b.openAddress(s.lastLink())
+	return s, b
+}
+
+// countLive is an expression for the number of live charts.
+const countLive = `document.querySelectorAll(".chart iframe.live").length`
+
+// A chart of a library that its makers have published is drawn without a click.
+func TestCharts(t *testing.T) {
+	t.Parallel()
+
+	t.Run("draws plotly as a picture and makes it live on Enter", func(t *testing.T) {
+		t.Parallel()
+		_, b := openCharts(t, "go.Figure(go.Scatter(y=[1, 3, 2], name='a'), layout={'title': {'text': 'Sales'}})")
+		b.waitUntil("the chart is a picture", `document.querySelector(".chart .picture img")?.naturalHeight > 100`)
+		b.takeScreenshot("chart-plotly")
+		evalExpression[bool](b, `(document.querySelector(".chart .picture").focus(), true)`)
+		b.pressKeys("\r")
+		b.waitUntil("the chart is live", `document.querySelector(".chart iframe.live[data-drawn]")?.clientHeight > 400`)
+		b.takeScreenshot("chart-plotly-live")
+	})
+
+	t.Run("draws bokeh with its widgets", func(t *testing.T) {
+		t.Parallel()
+		_, b := openCharts(t, `from bokeh.layouts import column
+from bokeh.models import Slider, DataTable, TableColumn, ColumnDataSource, Div, CustomJS
+p = figure(title="Sales", height=250, output_backend="webgl")
+_ = p.line([1, 2, 3], [1, 3, 2])
+source = ColumnDataSource({"a": [1, 2]})
+slider = Slider(start=0, end=9, value=3, title="n")
+slider.js_on_change("value", CustomJS(code="parent.ran = 1"))
+show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", title="A")], height=120), Div(text="<b>bold</b>")))`)
+		b.waitUntil("the chart is live", `document.querySelector(".chart iframe.live[data-drawn]")?.clientHeight > 250`)
+		b.waitText("(CustomJS) do not run here")
+		b.takeScreenshot("chart-bokeh")
+	})
+
+	// Frames are expensive: each compiles the library again.
+	t.Run("has at most 6 live charts of a hundred", func(t *testing.T) {
+		t.Parallel()
+		_, b := openCharts(t, "for n in range(100): go.Figure(go.Scatter(y=[1, 3, n]), layout={'height': 120, 'margin': {'t': 10, 'b': 10}}).show()")
+		b.waitUntil("the charts are there", `document.querySelectorAll(".chart").length === 100`)
+		gaps := evalExpression[[]float64](b, `(async () => {
+			const begin = performance.now(), times = [], seen = new Set();
+			new MutationObserver(() => {
+				for (const p of document.querySelectorAll(".chart .picture")) if (!seen.has(p)) { seen.add(p); times.push(performance.now()); }
+			}).observe(document.body, { childList: true, subtree: true });
+			for (const chart of document.querySelectorAll(".chart")) {
+				chart.scrollIntoView();
+				while (!chart.querySelector(".picture, .files")) await new Promise((r) => setTimeout(r, 20));
+			}
+			return times.slice(1).map((t, i) => t - times[i]);
+		})()`)
+		slices.Sort(gaps)
+		if len(gaps) != 99 {
+			t.Fatalf("%d charts were drawn", len(gaps)+1)
+		}
+		t.Logf("a further picture took %.0f ms in the median, %.0f ms in the 90th percentile", gaps[49], gaps[89])
+		if n := evalExpression[float64](b, countLive+` + 1 - document.querySelectorAll(".drawer").length`); n != 0 {
+			t.Errorf("%v live frames before any click", n)
+		}
+		b.takeScreenshot("chart-hundred")
+		for n := range 9 {
+			evalExpression[bool](b, fmt.Sprintf(`(document.querySelectorAll(".chart")[%d].querySelector(".picture").click(), true)`, n*4))
+			b.waitUntil("the chart is live", fmt.Sprintf(`document.querySelectorAll(".chart")[%d].querySelector("iframe.live[data-drawn]")`, n*4))
+			if live := evalExpression[float64](b, countLive); live > 6 {
+				t.Fatalf("%v charts are live", live)
+			}
+		}
+		b.waitUntil("the oldest live charts are pictures again", `[0, 4, 8].every((n) => document.querySelectorAll(".chart")[n].querySelector(".picture"))`)
+	})
+
+	t.Run("has at most 6 live charts of bokeh", func(t *testing.T) {
+		t.Parallel()
+		_, b := openCharts(t, "for n in range(9):\n    p = figure(height=60, width=200, toolbar_location=None)\n    _ = p.line([1, 2], [1, n])\n    show(p)")
+		b.setSize(1100, 2400)
+		b.waitUntil("6 are live and the others are offered", `document.querySelectorAll(".chart iframe.live[data-drawn]").length === 6 && document.querySelectorAll(".chart .waiting button").length === 3`)
+		b.clickElement(".chart .waiting button", "Draw this chart")
+		b.waitUntil("the chosen one is live in place of the oldest", `document.querySelectorAll(".chart iframe.live[data-drawn]").length === 6 && document.querySelector(".chart .waiting button")`)
+	})
+
+	// The data of a chart can keep a library busy for minutes.
+	t.Run("ends a chart that loops and draws the next one", func(t *testing.T) {
+		t.Parallel()
+		bins := "dict(start=0, end=1, size=1e-4)"
+		_, b := openCharts(t, "go.Figure(go.Histogram2d(x=[0, 1], y=[0, 1], xbins="+bins+", ybins="+bins+"), layout={'height': 100}).show()\ngo.Figure(go.Bar(y=[1]), layout={'height': 100}).show()")
+		b.waitText("Not drawn here: it was not drawn within 10 s")
+		b.waitUntil("the next chart is drawn", `document.querySelectorAll(".chart .picture").length === 1`)
+		b.takeScreenshot("chart-loop")
+	})
+
+	t.Run("says why a chart is not drawn", func(t *testing.T) {
+		t.Parallel()
+		for code, want := range map[string]string{
+			"go.Figure(go.Scattergl(y=[1, 2]))":                                           `traces of type "scattergl" compile code from text`,
+			"go.Figure(go.Parcoords(dimensions=[dict(values=[1, 2])]))":                   `traces of type "parcoords" compile code from text`,
+			"go.Figure(go.Scattergeo(lon=[1], lat=[1]))":                                  "load maps from the network",
+			"import plotly; f = go.Figure(); plotly.__file__ = '/nowhere/__init__.py'\nf": "cannot be read: no such file",
+		} {
+			_, b := openCharts(t, code)
+			b.waitText("Not drawn here: ")
+			b.waitText(want)
+			b.waitText("plotly chart")
+			b.takeScreenshot("chart-why")
+		}
+	})
+}
+
+// The data of a chart is foreign. Attacks on the file of the library are in TestCharts_ForeignFile.
+func TestCharts_Hostile(t *testing.T) {
+	t.Parallel()
+	e := newHTTPListener(t)
+	code := strings.ReplaceAll(`link = '<a href="javascript:parent.ran=1;alert(1)">click</a><a href="EAR/link">x</a><img src=x onerror="fetch(\'EAR/onerror\')"><b>bold</b>'
+end = '</script><script>parent.ran=1;fetch("EAR/end")</script><!--<script>'
+frames = '<iframe srcdoc="<script>fetch(\'EAR/srcdoc\')</script>"></iframe><link rel=preconnect href="EAR"><meta http-equiv=refresh content="0;url=EAR/refresh">'
+figs = [go.Figure(go.Bar(x=[end, link, frames], y=[1, 2, 3], text=[link, end, frames], hovertext=link, name=link), layout=dict(
+    title=dict(text=text), height=5000, images=[dict(source='EAR/image', x=0, y=1, sizex=1, sizey=1)], annotations=[dict(text=text, x=0, y=0)], xaxis=dict(title=dict(text=text))))
+    for text in (link, end, frames)]
+for f in figs: f.show(config=dict(plotlyServerURL='EAR/', showSendToCloud=True, editable=True))
+for f in figs: f.show()
+from bokeh.models import Div, DataTable, TableColumn, ColumnDataSource, HTMLTemplateFormatter, Tooltip
+from bokeh.layouts import column
+for text in (link, end, frames):
+    p = figure(title=text, tooltips=text); _ = p.line([1, 2], [1, 2])
+    show(column(p, Div(text=text), DataTable(source=ColumnDataSource({"a": [text]}), columns=[TableColumn(field="a", title=text, formatter=HTMLTemplateFormatter(template=text))], height=90)))`, "EAR", e.URL)
+	_, b := openCharts(t, code)
+	b.waitUntil("the charts are there", `document.querySelectorAll(".chart").length === 9`)
+	for n := range 9 {
+		at := fmt.Sprintf(`document.querySelectorAll(".chart")[%d]`, n)
+		b.waitUntil("the chart is drawn", `(`+at+`.scrollIntoView(), `+at+`.querySelector(".picture img, iframe.live"))`)
+		evalExpression[bool](b, `(`+at+`.querySelector(".picture")?.click(), true)`)
+		b.waitUntil("the chart is live", at+`.querySelector("iframe.live[data-drawn]") || `+at+`.innerText.includes("not drawn")`)
+		if height := evalExpression[float64](b, at+`.querySelector("iframe").clientHeight`); height < 50 || height > 1200 {
+			t.Errorf("the frame of chart %d is %v px tall", n, height)
+		}
+		evalExpression[bool](b, `(`+at+`.scrollIntoView(), true)`)
+		for y := 100.0; y < 600; y += 25 { // over titles, bars and links
+			b.runSteps(chromedp.MouseEvent(chromedp.MouseMoved, 300, y), chromedp.MouseClickXY(200+y/5, y))
+		}
+	}
+	b.takeScreenshot("chart-hostile")
+	if evalExpression[bool](b, `Boolean(window.ran) || document.title !== "main – Turnstone"`) {
+		t.Error("a chart has run a script")
+	}
+	// A frame that was navigated has another document, and does not answer.
+	if n := evalExpression[float64](b, `[...document.querySelectorAll(".chart iframe")].filter((f) => f.getAttribute("sandbox") !== "allow-scripts" || !f.src.startsWith(location.origin + "/frame/")).length`); n != 0 {
+		t.Errorf("%v frames have more rights", n)
+	}
+	if requests := e.requestList(); len(requests) != 0 {
+		t.Errorf("the listener received requests of charts: %v", requests)
+	}
+}
+
+// The code of a session names the file of the library. Only published builds come out.
+func TestCharts_ForeignFile(t *testing.T) {
+	t.Parallel()
+	_, b := openCharts(t, `import os, plotly
+real = os.path.join(os.path.dirname(plotly.__file__), "package_data", "plotly.min.js")
+data = open(real, "rb").read()
+open("off.js", "wb").write(data[:-1] + b" ")
+open("secret", "w").write("a secret")
+open("large.js", "wb").write(bytes(17 << 20))
+os.symlink("secret", "link.js")
+os.symlink(real, "good.js")
+os.mkfifo("pipe.js")
+kind = "application/vnd.plotly.v1+json"
+for name in ("good.js", "off.js", "secret", "large.js", "link.js", "pipe.js", "/proc/self/mem", "/dev/zero", "/etc/passwd", ".", "missing.js"):
+    display({kind: {"data": [{"type": "bar", "y": [1]}], "layout": {"height": 60}}, "text/plain": name}, raw=True, metadata={kind: {"turnstone_library": [os.path.abspath(name)]}})`)
+	b.waitUntil("the first chart is drawn", `document.querySelector(".chart .picture")`)
+	b.waitUntil("the others are not", `(() => { for (const c of document.querySelectorAll(".chart")) c.scrollIntoView(); return [...document.querySelectorAll(".chart")].filter((c) => c.innerText.includes("Not drawn here")).length === 10 })()`)
+	b.takeScreenshot("chart-files")
+	if text := evalExpression[string](b, `document.querySelector("#app").innerText`); strings.Contains(text, "a secret\n") || strings.Contains(text, "root:") {
+		t.Errorf("the page shows a file: %s", text)
+	}
+}
