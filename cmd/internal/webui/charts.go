@@ -265,5 +265,5 @@ func (s *Server) serveLibrary(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
 	w.Header().Set("Access-Control-Allow-Origin", "*") // otherwise the frame learns of an error only that there was one
-	_, _ = w.Write(file.Code) // the browser may have gone
+	_, _ = w.Write(file.Code)                          // the browser may have gone
 }
