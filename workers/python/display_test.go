@@ -112,8 +112,9 @@ class Offers(Silent):
 				{"import pandas as pd; big = alt.Chart(pd.DataFrame({'a': range(5001)})).mark_point().encode(x='a'); big.__class__.__repr__ = lambda self: 'a chart'; big", "a chart\n<err>[to_json() of Chart failed: MaxRowsError: The number of rows in your dataset (5001) is greater than the maximum allowed (5000).]\n</err>"},
 			},
 			"vl_convert": {
-				{"import altair as alt; alt.Chart(alt.Data(values=[{'a': 1}]), title='T').mark_point()", "[result: application/vnd.vegalite.v6+json image/png]\n"},
-				{"display(alt.Chart(alt.Data(values=[{'a': 1}])).mark_point().encode(x='a:Q'))", "[display: application/vnd.vegalite.v6+json image/png]\n"},
+				{"import altair as alt; alt.Chart(alt.Data(values=[{'a': 1}]), title='T').mark_point()", "[result: application/vnd.vegalite.v6+json image/png image/svg+xml]\n"},
+				{"display(alt.Chart(alt.Data(values=[{'a': 1}])).mark_point().encode(x='a:Q'))", "[display: application/vnd.vegalite.v6+json image/png image/svg+xml]\n"},
+				{"import pandas as pd; alt.data_transformers.disable_max_rows(); alt.Chart(pd.DataFrame({'a': range(30000)})).mark_point().encode(x='a')", "[result: application/vnd.vegalite.v6+json image/png]\n"},
 				{"alt.Chart('http://no-such-host.invalid/data.json').mark_point()", "[result: application/vnd.vegalite.v6+json]\n"},
 				{"import vl_convert; vl_convert.vegalite_to_png = None; alt.Chart(alt.Data(values=[])).mark_point()", "[result: application/vnd.vegalite.v6+json]\n<err>[save() of Chart failed: TypeError: 'NoneType' object is not callable]\n</err>"},
 			},

@@ -15,6 +15,8 @@ _MOST_META = 1 << 20
 _MOST_NAME = 200  # bytes of a type's name
 _MOST_NOTICES = 5
 
+_MOST_DRAWN = 256 << 10  # bytes of the JSON of a chart that is also drawn as SVG, which takes as long again as an image
+
 IMAGES = (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg"))
 OTHERS = (
     ("_repr_markdown_", "text/markdown"),
@@ -263,14 +265,17 @@ def _altair(bundle, figure):
     if '"url"' in spec:  # drawing it would load data from the network
         return
     if imports.quietly("importlib.util").find_spec("vl_convert") is not None:
-        image = bundle.guarded("save()", lambda: _saved(figure))
+        image = bundle.guarded("save()", lambda: _saved(figure, io.BytesIO(), "png"))
         if image is not None:
             bundle.add("image/png", image, "save()")
+            if len(spec) <= _MOST_DRAWN:
+                drawing = bundle.guarded("save()", lambda: _saved(figure, io.StringIO(), "svg"))
+                if drawing is not None:
+                    bundle.add("image/svg+xml", drawing, "save()")
 
 
-def _saved(figure):
-    file = io.BytesIO()
-    figure.save(file, format="png")
+def _saved(figure, file, form):
+    figure.save(file, format=form)
     return file.getvalue()
 
 
