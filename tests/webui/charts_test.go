@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
+	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
+	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 
 	"github.com/chromedp/chromedp"
 )
@@ -45,7 +47,7 @@ func openCharts(t *testing.T, code string) (*testDaemon, *browserTab) {
 }
 
 // countLive is an expression for the number of live charts.
-const countLive = `document.querySelectorAll(".chart iframe.live").length`
+const countLive = `document.querySelectorAll(".plot iframe.live").length`
 
 // A chart of a library that its makers have published is drawn without a click.
 func TestCharts(t *testing.T) {
@@ -54,11 +56,11 @@ func TestCharts(t *testing.T) {
 	t.Run("draws plotly as a picture and makes it live on Enter", func(t *testing.T) {
 		t.Parallel()
 		_, b := openCharts(t, "go.Figure(go.Scatter(y=[1, 3, 2], name='a'), layout={'title': {'text': 'Sales'}})")
-		b.waitUntil("the chart is a picture", `document.querySelector(".chart .picture img")?.naturalHeight > 100`)
+		b.waitUntil("the chart is a picture", `document.querySelector(".plot .picture img")?.naturalHeight > 100`)
 		b.takeScreenshot("chart-plotly")
-		evalExpression[bool](b, `(document.querySelector(".chart .picture").focus(), true)`)
+		evalExpression[bool](b, `(document.querySelector(".plot .picture").focus(), true)`)
 		b.pressKeys("\r")
-		b.waitUntil("the chart is live", `document.querySelector(".chart iframe.live[data-drawn]")?.clientHeight > 400`)
+		b.waitUntil("the chart is live", `document.querySelector(".plot iframe.live[data-drawn]")?.clientHeight > 400`)
 		b.takeScreenshot("chart-plotly-live")
 	})
 
@@ -72,7 +74,7 @@ source = ColumnDataSource({"a": [1, 2]})
 slider = Slider(start=0, end=9, value=3, title="n")
 slider.js_on_change("value", CustomJS(code="parent.ran = 1"))
 show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", title="A")], height=120), Div(text="<b>bold</b>")))`)
-		b.waitUntil("the chart is live", `document.querySelector(".chart iframe.live[data-drawn]")?.clientHeight > 250`)
+		b.waitUntil("the chart is live", `document.querySelector(".plot iframe.live[data-drawn]")?.clientHeight > 250`)
 		b.waitText("(CustomJS) do not run here")
 		b.takeScreenshot("chart-bokeh")
 	})
@@ -81,13 +83,13 @@ show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", 
 	t.Run("has at most 6 live charts of a hundred", func(t *testing.T) {
 		t.Parallel()
 		_, b := openCharts(t, "for n in range(100): go.Figure(go.Scatter(y=[1, 3, n]), layout={'height': 120, 'margin': {'t': 10, 'b': 10}}).show()")
-		b.waitUntil("the charts are there", `document.querySelectorAll(".chart").length === 100`)
+		b.waitUntil("the charts are there", `document.querySelectorAll(".plot").length === 100`)
 		gaps := evalExpression[[]float64](b, `(async () => {
 			const begin = performance.now(), times = [], seen = new Set();
 			new MutationObserver(() => {
-				for (const p of document.querySelectorAll(".chart .picture")) if (!seen.has(p)) { seen.add(p); times.push(performance.now()); }
+				for (const p of document.querySelectorAll(".plot .picture")) if (!seen.has(p)) { seen.add(p); times.push(performance.now()); }
 			}).observe(document.body, { childList: true, subtree: true });
-			for (const chart of document.querySelectorAll(".chart")) {
+			for (const chart of document.querySelectorAll(".plot")) {
 				chart.scrollIntoView();
 				while (!chart.querySelector(".picture, .files")) await new Promise((r) => setTimeout(r, 20));
 			}
@@ -103,22 +105,22 @@ show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", 
 		}
 		b.takeScreenshot("chart-hundred")
 		for n := range 9 {
-			evalExpression[bool](b, fmt.Sprintf(`(document.querySelectorAll(".chart")[%d].querySelector(".picture").click(), true)`, n*4))
-			b.waitUntil("the chart is live", fmt.Sprintf(`document.querySelectorAll(".chart")[%d].querySelector("iframe.live[data-drawn]")`, n*4))
+			evalExpression[bool](b, fmt.Sprintf(`(document.querySelectorAll(".plot")[%d].querySelector(".picture").click(), true)`, n*4))
+			b.waitUntil("the chart is live", fmt.Sprintf(`document.querySelectorAll(".plot")[%d].querySelector("iframe.live[data-drawn]")`, n*4))
 			if live := evalExpression[float64](b, countLive); live > 6 {
 				t.Fatalf("%v charts are live", live)
 			}
 		}
-		b.waitUntil("the oldest live charts are pictures again", `[0, 4, 8].every((n) => document.querySelectorAll(".chart")[n].querySelector(".picture"))`)
+		b.waitUntil("the oldest live charts are pictures again", `[0, 4, 8].every((n) => document.querySelectorAll(".plot")[n].querySelector(".picture"))`)
 	})
 
 	t.Run("has at most 6 live charts of bokeh", func(t *testing.T) {
 		t.Parallel()
 		_, b := openCharts(t, "for n in range(9):\n    p = figure(height=60, width=200, toolbar_location=None)\n    _ = p.line([1, 2], [1, n])\n    show(p)")
 		b.setSize(1100, 2400)
-		b.waitUntil("6 are live and the others are offered", `document.querySelectorAll(".chart iframe.live[data-drawn]").length === 6 && document.querySelectorAll(".chart .waiting button").length === 3`)
-		b.clickElement(".chart .waiting button", "Draw this chart")
-		b.waitUntil("the chosen one is live in place of the oldest", `document.querySelectorAll(".chart iframe.live[data-drawn]").length === 6 && document.querySelector(".chart .waiting button")`)
+		b.waitUntil("6 are live and the others are offered", `document.querySelectorAll(".plot iframe.live[data-drawn]").length === 6 && document.querySelectorAll(".plot .waiting button").length === 3`)
+		b.clickElement(".plot .waiting button", "Draw this chart")
+		b.waitUntil("the chosen one is live in place of the oldest", `document.querySelectorAll(".plot iframe.live[data-drawn]").length === 6 && document.querySelector(".plot .waiting button")`)
 	})
 
 	// The data of a chart can keep a library busy for minutes.
@@ -127,8 +129,28 @@ show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", 
 		bins := "dict(start=0, end=1, size=1e-4)"
 		_, b := openCharts(t, "go.Figure(go.Histogram2d(x=[0, 1], y=[0, 1], xbins="+bins+", ybins="+bins+"), layout={'height': 100}).show()\ngo.Figure(go.Bar(y=[1]), layout={'height': 100}).show()")
 		b.waitText("Not drawn here: it was not drawn within 10 s")
-		b.waitUntil("the next chart is drawn", `document.querySelectorAll(".chart .picture").length === 1`)
+		b.waitUntil("the next chart is drawn", `document.querySelectorAll(".plot .picture").length === 1`)
 		b.takeScreenshot("chart-loop")
+	})
+
+	// The daemon reads the file of the library where the session is. The worker has no part in it.
+	t.Run("draws a chart of a remote while its session is busy", func(t *testing.T) {
+		t.Parallel()
+		s := newTestDaemon(t)
+		b := openTab(t)
+		s.openChartSession("main")
+		s.execCode("main", "import plotly.graph_objects as go; go.Figure(go.Bar(y=[1]))")
+		far := filepath.Join(s.dir, "far")
+		text := "#!/bin/sh\nexport PATH='" + filepath.Dir(replbin.Path()) + "':$PATH TURNSTONE_SOCKET='" + s.socket + "'\nexec \"$@\"\n"
+		if err := testexec.WriteExecutable(far, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.dialDaemon().StartTurn(t.Context(), protocol.StartParams{Session: "main", Input: "import time; time.sleep(600)", Continues: true}); err != nil {
+			t.Fatal(err)
+		}
+		s.startPage("main", "--via", far)
+		b.openAddress(s.lastLink())
+		b.waitUntil("the chart is a picture", `document.querySelector(".plot .picture img")?.naturalHeight > 100 && document.querySelector(".dot.running")`)
 	})
 
 	t.Run("says why a chart is not drawn", func(t *testing.T) {
@@ -166,9 +188,9 @@ for text in (link, end, frames):
     p = figure(title=text, tooltips=text); _ = p.line([1, 2], [1, 2])
     show(column(p, Div(text=text), DataTable(source=ColumnDataSource({"a": [text]}), columns=[TableColumn(field="a", title=text, formatter=HTMLTemplateFormatter(template=text))], height=90)))`, "EAR", e.URL)
 	_, b := openCharts(t, code)
-	b.waitUntil("the charts are there", `document.querySelectorAll(".chart").length === 9`)
+	b.waitUntil("the charts are there", `document.querySelectorAll(".plot").length === 9`)
 	for n := range 9 {
-		at := fmt.Sprintf(`document.querySelectorAll(".chart")[%d]`, n)
+		at := fmt.Sprintf(`document.querySelectorAll(".plot")[%d]`, n)
 		b.waitUntil("the chart is drawn", `(`+at+`.scrollIntoView(), `+at+`.querySelector(".picture img, iframe.live"))`)
 		evalExpression[bool](b, `(`+at+`.querySelector(".picture")?.click(), true)`)
 		b.waitUntil("the chart is live", at+`.querySelector("iframe.live[data-drawn]") || `+at+`.innerText.includes("not drawn")`)
@@ -185,7 +207,7 @@ for text in (link, end, frames):
 		t.Error("a chart has run a script")
 	}
 	// A frame that was navigated has another document, and does not answer.
-	if n := evalExpression[float64](b, `[...document.querySelectorAll(".chart iframe")].filter((f) => f.getAttribute("sandbox") !== "allow-scripts" || !f.src.startsWith(location.origin + "/frame/")).length`); n != 0 {
+	if n := evalExpression[float64](b, `[...document.querySelectorAll(".plot iframe")].filter((f) => f.getAttribute("sandbox") !== "allow-scripts" || !f.src.startsWith(location.origin + "/frame/")).length`); n != 0 {
 		t.Errorf("%v frames have more rights", n)
 	}
 	if requests := e.requestList(); len(requests) != 0 {
@@ -208,8 +230,8 @@ os.mkfifo("pipe.js")
 kind = "application/vnd.plotly.v1+json"
 for name in ("good.js", "off.js", "secret", "large.js", "link.js", "pipe.js", "/proc/self/mem", "/dev/zero", "/etc/passwd", ".", "missing.js"):
     display({kind: {"data": [{"type": "bar", "y": [1]}], "layout": {"height": 60}}, "text/plain": name}, raw=True, metadata={kind: {"turnstone_library": [os.path.abspath(name)]}})`)
-	b.waitUntil("the first chart is drawn", `document.querySelector(".chart .picture")`)
-	b.waitUntil("the others are not", `(() => { for (const c of document.querySelectorAll(".chart")) c.scrollIntoView(); return [...document.querySelectorAll(".chart")].filter((c) => c.innerText.includes("Not drawn here")).length === 10 })()`)
+	b.waitUntil("the first chart is drawn", `document.querySelector(".plot .picture")`)
+	b.waitUntil("the others are not", `(() => { for (const c of document.querySelectorAll(".plot")) c.scrollIntoView(); return [...document.querySelectorAll(".plot")].filter((c) => c.innerText.includes("Not drawn here")).length === 10 })()`)
 	b.takeScreenshot("chart-files")
 	if text := evalExpression[string](b, `document.querySelector("#app").innerText`); strings.Contains(text, "a secret\n") || strings.Contains(text, "root:") {
 		t.Errorf("the page shows a file: %s", text)

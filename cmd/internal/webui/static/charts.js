@@ -148,7 +148,7 @@ class Chart {
     this.form = 0; // counts the changes of the form
     this.place = h("div", { class: "waiting" });
     this.remark = h("p", { class: "remark" });
-    this.element = h("div", { class: "chart", chart: this }, this.place, this.remark);
+    this.element = h("div", { class: "plot", chart: this }, this.place, this.remark);
     nearby.observe(this.element);
   }
 
@@ -206,7 +206,7 @@ class Chart {
       oldest.retire();
     }
     lives.push(this);
-    this.frame = newFrame("/frame" + this.address, (said) => this.hear(said), { class: "frame live" });
+    this.frame = newFrame("/frame" + this.address, (said) => this.hear(said), { class: "live" });
     this.frame.style.height = Math.max(this.place.clientHeight, minHeight) + "px";
     this.show(this.frame);
     this.say(...(this.info.note ? visible(this.info.note) : []));
