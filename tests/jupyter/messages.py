@@ -76,6 +76,15 @@ class Messages(Case):
         self.assertEqual(data["application/json"], {"a": [1]})
         self.assertEqual(data["image/png"].strip(), "iVBORw0K")
 
+    def test_local_paths_are_not_sent(self):
+        """Notebooks are shared, so the path of a chart's library must not be in their metadata."""
+        kind = "application/vnd.plotly.v1+json"
+        _, out = self.k.run(
+            "from IPython.display import display\n"
+            "display({%r: {}, 'text/plain': 'p'}, raw=True, metadata={%r: {'turnstone_library': ['/local'], 'x': 1}})" % (kind, kind)
+        )
+        self.assertEqual(out[0]["content"]["metadata"], {kind: {"x": 1}})
+
     def test_input_is_asked_for_and_taken(self):
         for code, secret in (("print(input('n? ') * 2)", False), ("import getpass; print(getpass.getpass('n? ') * 2)", True)):
             msg_id = self.k.kc.execute(code, allow_stdin=True)
