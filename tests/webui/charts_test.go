@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
@@ -84,29 +85,33 @@ show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", 
 		t.Parallel()
 		_, b := openCharts(t, "for n in range(100): go.Figure(go.Scatter(y=[1, 3, n]), layout={'height': 120, 'margin': {'t': 10, 'b': 10}}).show()")
 		b.waitUntil("the charts are there", `document.querySelectorAll(".plot").length === 100`)
+		b.setSize(1100, 3000)
 		gaps := evalExpression[[]float64](b, `(async () => {
-			const begin = performance.now(), times = [], seen = new Set();
+			const times = [], seen = new Set();
 			new MutationObserver(() => {
 				for (const p of document.querySelectorAll(".plot .picture")) if (!seen.has(p)) { seen.add(p); times.push(performance.now()); }
 			}).observe(document.body, { childList: true, subtree: true });
 			for (const chart of document.querySelectorAll(".plot")) {
-				chart.scrollIntoView();
-				while (!chart.querySelector(".picture, .files")) await new Promise((r) => setTimeout(r, 20));
+				if (!chart.querySelector(".picture")) chart.scrollIntoView();
+				while (!chart.querySelector(".picture")) await new Promise((r) => setTimeout(r, 20));
 			}
 			return times.slice(1).map((t, i) => t - times[i]);
 		})()`)
+		b.setSize(1100, 800)
 		slices.Sort(gaps)
-		if len(gaps) != 99 {
+		if len(gaps) < 50 { // some are drawn before they are observed
 			t.Fatalf("%d charts were drawn", len(gaps)+1)
 		}
-		t.Logf("a further picture took %.0f ms in the median, %.0f ms in the 90th percentile", gaps[49], gaps[89])
+		t.Logf("a further picture took %.0f ms in the median, %.0f ms in the 90th percentile", gaps[len(gaps)/2], gaps[len(gaps)*9/10])
 		if n := evalExpression[float64](b, countLive+` + 1 - document.querySelectorAll(".drawer").length`); n != 0 {
 			t.Errorf("%v live frames before any click", n)
 		}
 		b.takeScreenshot("chart-hundred")
 		for n := range 9 {
+			begin := time.Now()
 			evalExpression[bool](b, fmt.Sprintf(`(document.querySelectorAll(".plot")[%d].querySelector(".picture").click(), true)`, n*4))
 			b.waitUntil("the chart is live", fmt.Sprintf(`document.querySelectorAll(".plot")[%d].querySelector("iframe.live[data-drawn]")`, n*4))
+			t.Logf("a live chart took %d ms", time.Since(begin).Milliseconds())
 			if live := evalExpression[float64](b, countLive); live > 6 {
 				t.Fatalf("%v charts are live", live)
 			}

@@ -130,7 +130,7 @@ func (s *Server) setFramePolicy(h http.Header, run bool) {
 	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; base-uri 'none'; form-action 'none'; " +
 		"frame-ancestors " + s.Origin() + "; sandbox allow-scripts; require-trusted-types-for 'script'; "
 	if run {
-		policy += "trusted-types default; script-src 'unsafe-inline'"
+		policy += "trusted-types default; script-src 'unsafe-inline' 'unsafe-eval'" // they may be anything, so what they compile can do no more
 	} else {
 		hash := sha256.Sum256([]byte(heightScript))
 		policy += "trusted-types 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
 	"github.com/turnstone-repl/turnstone/cmd/internal/chartlib"
@@ -16,13 +17,20 @@ import (
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
-// maxScriptBytes bounds the scripts of libraries that the server keeps, in bytes. Beyond it, the oldest
-// ones are dropped; they are read again with the next chart that needs them.
-const maxScriptBytes = 64 << 20
+const (
+	// maxScriptBytes bounds the scripts of libraries that the server keeps, in bytes. Beyond it, the
+	// oldest ones are dropped; they are read again with the next chart that needs them.
+	maxScriptBytes = 64 << 20
+
+	// loadTimeout bounds how long a script is read, perhaps from a remote over a slow connection.
+	loadTimeout = time.Minute
+)
 
 // chartScripts are the scripts of libraries that charts of this web UI have used.
 type chartScripts struct {
-	mu   sync.Mutex // held while a script is read, so that charts side by side read it once
+	loading sync.Mutex // held while a script is read, so that charts side by side read it once
+
+	mu   sync.Mutex
 	kept []chartlib.Script
 }
 
@@ -30,17 +38,15 @@ type chartScripts struct {
 func (c *chartScripts) find(digest string) (chartlib.Script, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.findLocked(digest)
-}
-
-func (c *chartScripts) findLocked(digest string) (chartlib.Script, bool) {
 	if i := slices.IndexFunc(c.kept, func(one chartlib.Script) bool { return one.Digest == digest }); i >= 0 {
 		return c.kept[i], true
 	}
 	return chartlib.Script{}, false
 }
 
-func (c *chartScripts) keepLocked(file chartlib.Script) {
+func (c *chartScripts) keep(file chartlib.Script) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.kept = append(c.kept, file)
 	total := 0
 	for i := len(c.kept) - 1; i >= 0; i-- {
@@ -55,8 +61,10 @@ func (c *chartScripts) keepLocked(file chartlib.Script) {
 // again here, because that daemon may be on a machine that the user trusts less.
 func (s *Server) loadScript(ctx context.Context, path string) (chartlib.Release, error) {
 	c := &s.chartScripts
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
 	found, err := s.options.Link.ReadLibrary(ctx, protocol.LibraryParams{Path: path})
 	if err != nil {
 		return chartlib.Release{}, err
@@ -65,7 +73,7 @@ func (s *Server) loadScript(ctx context.Context, path string) (chartlib.Release,
 	if !ok {
 		return chartlib.Release{}, session.Errorf(session.KindNoAccess, "its library is not a build that this program knows")
 	}
-	if _, ok := c.findLocked(release.Digest); ok {
+	if _, ok := c.find(release.Digest); ok {
 		return release, nil
 	}
 	script, err := s.readScript(ctx, path)
@@ -75,7 +83,7 @@ func (s *Server) loadScript(ctx context.Context, path string) (chartlib.Release,
 	if err != nil {
 		return chartlib.Release{}, err
 	}
-	c.keepLocked(chartlib.Script{Release: release, Code: script})
+	c.keep(chartlib.Script{Release: release, Code: script})
 	return release, nil
 }
 

@@ -173,7 +173,8 @@ class Chart {
         this.offer();
       }
     } catch (e) {
-      if (form === this.form) this.fail(e.message);
+      const unreachable = e instanceof TypeError || e.status === 503; // repl view or the daemon did not answer
+      if (form === this.form) this.fail(e.message, unreachable);
     }
   }
 
@@ -259,8 +260,10 @@ class Chart {
     this.remark.replaceChildren(...nodes);
   }
 
-  fail(message) {
-    nearby.unobserve(this.element);
+  // fail says why the chart is not drawn. With again, it is tried when it comes near the next time.
+  fail(message, again = false) {
+    this.begun = !again;
+    if (!again) nearby.unobserve(this.element);
     this.show(this.fallback());
     this.say("Not drawn here: ", ...visible(String(message).slice(0, 600)), ".");
   }
