@@ -138,6 +138,32 @@ show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", 
 		b.takeScreenshot("chart-loop")
 	})
 
+	t.Run("takes messages only from frames of charts", func(t *testing.T) {
+		t.Parallel()
+		_, b := openCharts(t, `p = figure(height=300); _ = p.line([1], [1]); show(p)
+display({"text/html": "<script>setInterval(() => parent.postMessage({height: 900, failed: 'from another frame'}, '*'), 10)</script>"}, raw=True)`)
+		b.waitUntil("the chart is live", `document.querySelector(".plot iframe.live[data-drawn]")?.clientHeight > 200`)
+		height := evalExpression[float64](b, `(async () => {
+			const other = document.createElement("iframe");
+			other.sandbox = "allow-scripts";
+			for (let seq = 1; seq < 30 && !other.src; seq++) {
+				const at = "/main/" + seq + "/0", html = await fetch("/blob" + at);
+				if (html.ok && (await html.text()).includes("another frame")) other.src = "/frame" + at + "?scripts=run";
+			}
+			let heard = 0;
+			const over = new Promise((resolve) => addEventListener("message", (e) => {
+				postMessage({ height: 900, failed: "from the page" }, "*");
+				if (e.source === other.contentWindow && ++heard > 20) resolve();
+			}));
+			document.body.append(other);
+			await over;
+			return document.querySelector(".plot iframe.live").clientHeight;
+		})()`)
+		if height > 500 || evalExpression[string](b, `document.querySelector(".plot .remark").textContent`) != "" {
+			t.Errorf("the chart is %v px tall, or shows a message of another frame", height)
+		}
+	})
+
 	// The daemon reads the file of the library where the session is. The worker has no part in it.
 	t.Run("draws a chart of a remote while its session is busy", func(t *testing.T) {
 		t.Parallel()
