@@ -10,6 +10,7 @@ func allChecks() []check {
 		{"output of the runtime and of children keeps its order", outputKeepsItsOrder},
 		{"an error of the language ends the turn, not the worker", errorEndsTheTurn},
 		{"a turn with unknown fields runs", unknownFieldsAreIgnored},
+		{"a cell of a notebook runs as the same input does elsewhere", notebookCellRuns},
 		{"a read of standard input asks, and gets the answer", readAsks},
 		{"an answer to another input request is dropped", staleAnswerIsDropped},
 		{"end of file ends only one input request", endOfFileIsNotSticky},

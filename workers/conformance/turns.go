@@ -65,6 +65,24 @@ func outputComesBeforeIdle(s *workerSession) error {
 	return nil
 }
 
+func notebookCellRuns(s *workerSession) error {
+	if s.Print == nil {
+		return skipError("the dialect has no code that prints")
+	}
+	if err := s.ensureIdle(); err != nil {
+		return err
+	}
+	s.turn++
+	if err := s.conn.Send(ipc.TurnStart{Turn: s.turn, Input: []byte(s.Print("hello") + "\n"), Dialect: ipc.DialectNotebook}); err != nil {
+		return err
+	}
+	r, err := s.collectTurn(s.turn)
+	if err == nil && (r.text != "hello\n" || r.idle.Outcome != ipc.OutcomeOK) {
+		err = fmt.Errorf("the turn printed %q and ended with %s, want %q", r.text, describeMessage(r.idle), "hello\n")
+	}
+	return err
+}
+
 func outputKeepsItsOrder(s *workerSession) error {
 	if s.Print == nil || s.Shell == nil {
 		return skipError("the dialect has no code that prints and runs a child")
