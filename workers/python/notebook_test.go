@@ -243,7 +243,7 @@ func TestNotebook(t *testing.T) {
 	t.Run("magics are found wherever a statement begins", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {
-			s.Env = append(s.Env, "SHELL=/bin/sh")
+			s.Env = append(s.Env, "SHELL=/bin/false") // of an account that has no shell
 			wantCells(t, startWorker(t, s), [][2]string{
 				{"for i in range(2):\n    if i:\n        !echo $i\n        %matplotlib inline\n    else:\n        %config a\n    !echo after $i\nprint('end')", "after 0\n1\nafter 1\nend\n"},
 				{"def f():\n\tfor x in [1]:\n\t\ty = !echo $x\n\t\treturn y\n!echo between\nf()", "between\n['1']\n"},

@@ -17,6 +17,7 @@ _ENOUGH = 0.2  # seconds of one run of %timeit
 _NAME = r"[^\W\d]\w*"
 # $$x stands for $x, and {{x}} for {x}; ${x} and what follows a backslash are the shell's.
 _EXPANDED = re.compile(r"\\.|\$\{[^}]*\}|\$\$(?=\w)|\{\{|\}\}|\{(?P<expression>[^{}]+)\}|\$(?P<name>%s)" % _NAME)
+_SHELLS = frozenset("ash bash dash fish ksh mksh sh zsh".split())
 _SECRET = ("key", "token", "secret", "password")
 _said = set()  # magics whose notice has appeared
 _last = []  # at most one: the directory before the last %cd
@@ -99,9 +100,9 @@ def _path(text):
 
 def _shell():
     """Returns the arguments of subprocess that choose the user's shell."""
-    which = imports.quietly("shutil").which
-    shell = os.name == "posix" and (which(os.environ.get("SHELL") or "sh") or which("sh"))
-    return {"shell": True, "executable": shell} if shell else {"shell": True}
+    shell = os.environ.get("SHELL", "")
+    known = os.name == "posix" and os.path.basename(shell) in _SHELLS and os.access(shell, os.X_OK)  # an account may have /bin/false
+    return {"shell": True, "executable": shell} if known else {"shell": True}
 
 
 def _run(command, **options):
