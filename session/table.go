@@ -31,11 +31,14 @@ type Table struct {
 	// Handle is what a TableQuery needs for more rows. It is empty if there are no more to have.
 	Handle string `json:"handle,omitempty"`
 
-	From    int    `json:"from,omitempty"`    // how many rows are before Rows, in the order of the query
-	Matched int    `json:"matched,omitempty"` // of a TableQuery: how many rows it found; without Find, all
-	Cut     int    `json:"cut,omitempty"`     // the number of texts that are cut; "…" or "..." is where
-	Changed bool   `json:"changed,omitempty"` // the table is no longer the one that was shown
-	Note    string `json:"note,omitempty"`    // what a user should know about this answer, in one sentence
+	From    int  `json:"from,omitempty"`    // how many rows are before Rows, in the order of the query
+	Matched int  `json:"matched,omitempty"` // of a TableQuery: how many rows it found; without Find, all
+	Cut     int  `json:"cut,omitempty"`     // the number of texts that are cut; "…" or "..." is where
+	Changed bool `json:"changed,omitempty"` // the table is no longer the one that was shown
+	// Unsorted says that the rows are not in the order of the query. Note has the reason.
+	Unsorted bool `json:"unsorted,omitempty"`
+
+	Note string `json:"note,omitempty"` // what a user should know about this answer, in one sentence
 }
 
 // A TableColumn describes a column of a Table.

@@ -1324,6 +1324,7 @@ class Table(_TableKeywords, _Table, total=False):
     matched: int  # of a TableQuery: how many rows it found; without Find, all
     cut: int  # the number of texts that are cut; "…" or "..." is where
     changed: bool  # the table is no longer the one that was shown
+    unsorted: bool  # Unsorted says that the rows are not in the order of the query. Note has the reason.
     note: str  # what a user should know about this answer, in one sentence
 
 

@@ -1126,6 +1126,8 @@ export interface Table {
   cut?: number;
   /** the table is no longer the one that was shown */
   changed?: boolean;
+  /** Unsorted says that the rows are not in the order of the query. Note has the reason. */
+  unsorted?: boolean;
   /** what a user should know about this answer, in one sentence */
   note?: string;
 }

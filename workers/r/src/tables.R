@@ -67,9 +67,11 @@ page <- function(text) {
   n <- min(asked$count, MAX_ROWS)
   rows <- NULL
   note <- character()
+  unsorted <- FALSE
   looks <- !is.null(asked$column) || (!is.null(asked$find) && nzchar(asked$find))
   if (looks && nrow(x) > MAX_SORTED) {
     note <- sprintf("A table of more than %s rows is neither sorted nor searched.", grouped(MAX_SORTED))
+    unsorted <- !is.null(asked$column)
   } else {
     if (!is.null(asked$find) && nzchar(asked$find)) {
       found <- find_rows(x, asked$find)
@@ -78,14 +80,15 @@ page <- function(text) {
     }
     if (!is.null(asked$column) && asked$column < ncol(x)) {
       sorted <- sort_rows(x, asked$column + 1, isTRUE(asked$descending), rows)
-      if (is.character(sorted)) note <- c(sprintf("The column is not sorted: %s.", sorted), note) else rows <- sorted
+      unsorted <- is.character(sorted)
+      if (unsorted) note <- c(sprintf("The column is not sorted: %s.", sorted), note) else rows <- sorted
     }
   }
   matched <- if (is.null(rows)) nrow(x) else length(rows)
   at <- from + seq_len(max(0, min(n, matched - from)))
   answer <- part(x, if (is.null(rows)) at else rows[at], MAX_BYTES)
   json(c(answer, list(from = number(from), matched = number(matched)), if (changed) list(changed = "true"),
-    if (length(note)) list(note = quoted(paste(note, collapse = " "))), list(handle = quoted(asked$handle))))
+    if (unsorted) list(unsorted = "true"), if (length(note)) list(note = quoted(paste(note, collapse = " "))), list(handle = quoted(asked$handle))))
 }
 
 # ---------------------------------------------------------------- rows as text

@@ -10,16 +10,16 @@ const manyRows = 10; // rows from which a table has a search field
 const longText = 30; // characters from which a cell shows its text as a tooltip
 const missing = new Set(["NaN", "NaT", "None", "<NA>", "null", "NA"]);
 
-// tableView returns an element for a table. data is a session.Table, which also keeps what the user
-// has chosen. owner is the view of its session: {name, info}.
+// tableView returns an element for a table. data is a session.Table, which also keeps the rows that the
+// user has chosen. owner is the view of its session: {name, info}.
 export function tableView(data, owner) { return new TableView(data, owner).element; }
 
 class TableView {
   constructor(data, owner) {
     this.data = data;
     this.owner = owner;
-    this.wanted = data.wanted ?? { from: 0, sort: null, find: "" };
-    this.shown = data.shown ?? data; // the rows in the document
+    this.shown = data.shown ?? data; // the rows in the document, with the sort and find of their question
+    this.wanted = { from: this.shown.from ?? 0, sort: this.shown.sort ?? null, find: this.shown.find ?? "" };
     this.asked = 0; // number of the last question
     this.whole = data.rows.length === data.total[0];
     this.build();
@@ -61,7 +61,7 @@ class TableView {
       h("button", { type: "button", onclick: sort }, h("span", {}, visible(column.name)), h("span", { class: "type" }, visible(column.type))));
   }
 
-  get matched() { return this.shown.matched ?? (this.shown === this.data || this.wanted.find === "" ? this.data.total[0] : 0); }
+  get matched() { return this.shown.matched ?? (this.shown.find ? 0 : this.data.total[0]); }
 
   // size describes which rows and columns are shown: "rows 1–50 of 1 000 000, columns 50 of 120".
   size() {
@@ -77,7 +77,7 @@ class TableView {
     clear(this.body).append(...rows.map((row, i) => h("tr", {},
       this.data.index && h("th", { scope: "row" }, visible(index?.[i] ?? "")),
       row.map((text, j) => h("td", { class: this.data.columns[j].align === "right" ? "right" : "", title: text.length > longText ? text : "" }, visible(text))))));
-    const sort = this.wanted.sort;
+    const sort = this.shown.sort;
     this.heads.forEach((head, i) => head.setAttribute("aria-sort", sort?.column !== i || this.shown.unsorted ? "none" : sort.descending ? "descending" : "ascending"));
     this.facts.textContent = this.size();
     const end = from + rows.length;
@@ -95,7 +95,7 @@ class TableView {
   // ask shows other rows. change has the parts of the question that differ from the last one.
   async ask(change) {
     const asked = ++this.asked;
-    this.wanted = this.data.wanted = { ...this.wanted, ...change };
+    this.wanted = { ...this.wanted, ...change };
     const { from, sort, find } = this.wanted;
     this.element.setAttribute("aria-busy", "true");
     if (this.note.querySelector("button")) this.say("");
@@ -111,8 +111,8 @@ class TableView {
       else this.gone("The table is no longer in the session. These are its first rows.");
     } catch (e) {
       if (asked !== this.asked) return;
-      if (e instanceof Refusal && ["busy", "waiting"].includes(e.kind) && this.element.isConnected) setTimeout(() => asked === this.asked && this.ask({}), idleInterval);
-      else if (this.whole) this.set(local(this.data, this.wanted));
+      if (this.whole) this.set(local(this.data, this.wanted));
+      else if (e instanceof Refusal && ["busy", "waiting"].includes(e.kind) && this.element.isConnected) setTimeout(() => asked === this.asked && this.ask({}), idleInterval);
       else if (this.ended || e.kind === "closed" || e.kind === "no_session") this.gone("The session has ended. These are the first rows of the table.");
       else this.failed(e.kind === "no_answer" ? "The session did not answer within a second, so the rows are as before." : e.message);
     }
@@ -129,13 +129,13 @@ class TableView {
   }
 
   set(table) {
-    this.shown = this.data.shown = { ...table, unsorted: /not sorted|neither sorted/.test(table.note ?? "") };
+    this.shown = this.data.shown = { ...table, sort: this.wanted.sort, find: this.wanted.find };
     this.show();
   }
 
   // gone shows the first rows again, which need no worker.
   gone(text) {
-    this.wanted = this.data.wanted = { from: 0, sort: null, find: "" };
+    this.wanted = { from: 0, sort: null, find: "" };
     this.field.value = "";
     this.shown = this.data.shown = this.data;
     this.show();

@@ -70,10 +70,10 @@ def page(question, channel):
 def _answer(frame, question, digest):
     changed = hash(bundles.as_json(_Page(frame, frame.part(0, _FIRST), _FIRST_BYTES).table())) != digest
     start, count = int(question.get("from", 0)), min(int(question["count"]), _MOST_ROWS)
-    note, order, matched = "", None, frame.rows
+    note, order, matched, unsorted = "", None, frame.rows, ""
     find, sort = question.get("find") or "", question.get("sort")
     if (find or sort) and frame.rows > _MOST_SORTED:
-        note = "A table of more than %s rows is neither sorted nor searched." % _grouped(_MOST_SORTED)
+        note = unsorted = "A table of more than %s rows is neither sorted nor searched." % _grouped(_MOST_SORTED)
     else:
         if find:
             order, left = frame.find(find)
@@ -87,6 +87,8 @@ def _answer(frame, question, digest):
     table.update({"from": start, "matched": matched})
     if changed:
         table["changed"] = True
+    if sort and unsorted:
+        table["unsorted"] = True
     if note:
         table["note"] = note
     table["handle"] = question["handle"]
