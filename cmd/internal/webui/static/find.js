@@ -88,7 +88,7 @@ export class Finder {
     const there = await this.session.goTo(this.found[n].seq);
     if (there === undefined) say("This turn is too old to show.");
     const view = there && await this.session.contents.reveal(there.row, this.found[n].seq);
-    if (this.at !== n) return; // the user went on
+    if (this.at !== n || this.element.hidden) return; // the user went on
     if (view && mark(view.element, this.field.value, this.found[n].text) === 0 && !this.regexp.checked) say("The page does not show this match. Browse all of the turn, or save the session as text.");
     if (keep) this.field.focus({ preventScroll: true });
   }
