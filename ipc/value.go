@@ -255,7 +255,7 @@ func (e *valueEncoder) encodeMap(v reflect.Value, depth int) error {
 	for it := v.MapRange(); it.Next(); {
 		o = append(o, Field{it.Key().String(), it.Value()})
 	}
-	slices.SortFunc(o, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(o, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	return e.encodeObject(o, depth)
 }
 

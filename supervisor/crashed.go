@@ -187,7 +187,7 @@ func listCrashedSessions(dir string) []CrashedSession {
 			_ = discardDir(path)
 		} // otherwise another program is changing it
 	}
-	slices.SortFunc(all, func(a, b CrashedSession) int { return b.Found.Compare(a.Found) })
+	slices.SortStableFunc(all, func(a, b CrashedSession) int { return b.Found.Compare(a.Found) })
 	saved, size := all[:0], int64(0)
 	for _, c := range all {
 		if size += c.Bytes; len(saved) == maxCrashedSessions || size > maxCrashedBytes || time.Since(c.Found) > maxCrashedAge {

@@ -31,7 +31,7 @@ func (f *finder) requiredCandidates() []Candidate {
 			installed, roots[v.String()] = append(installed, v), filepath.Join(dir, e.Name())
 		}
 	}
-	slices.SortFunc(installed, func(a, b discovery.Version) int { return slices.Compare(b, a) })
+	slices.SortStableFunc(installed, func(a, b discovery.Version) int { return slices.Compare(b, a) })
 	var found []Candidate
 	for _, v := range installed {
 		found = append(found, environmentCandidate("installed Python "+v.String(), roots[v.String()]))

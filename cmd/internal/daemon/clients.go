@@ -122,7 +122,7 @@ func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p protoc
 			all.Clients = append(all.Clients, a)
 		}
 	}
-	slices.SortFunc(all.Clients, func(a, b protocol.ConnectedClient) int { return a.Since.Compare(b.Since) })
+	slices.SortStableFunc(all.Clients, func(a, b protocol.ConnectedClient) int { return a.Since.Compare(b.Since) })
 	return all, nil
 }
 

@@ -240,7 +240,7 @@ func (d *Daemon) handleListFunctions(_ context.Context, _ *rpcserver.Request, p 
 			all.Functions = append(all.Functions, given)
 		}
 	}
-	slices.SortFunc(all.Functions, func(a, b protocol.GivenFunction) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all.Functions, func(a, b protocol.GivenFunction) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
 }
 

@@ -349,6 +349,6 @@ func (d *Daemon) describePools() []protocol.WarmPool {
 		p.mu.Unlock()
 		all = append(all, w)
 	}
-	slices.SortFunc(all, func(a, b protocol.WarmPool) int { return cmp.Compare(a.Language, b.Language) })
+	slices.SortStableFunc(all, func(a, b protocol.WarmPool) int { return cmp.Compare(a.Language, b.Language) })
 	return all
 }

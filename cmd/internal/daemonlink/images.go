@@ -43,7 +43,7 @@ func SessionImageDir(remote, session string) string {
 			others = append(others, one{filepath.Join(all, e.Name()), i.ModTime()})
 		}
 	}
-	slices.SortFunc(others, func(a, b one) int { return b.changed.Compare(a.changed) })
+	slices.SortStableFunc(others, func(a, b one) int { return b.changed.Compare(a.changed) })
 	for i, o := range others {
 		if i >= maxImageSessions-1 || time.Since(o.changed) > maxImageAge {
 			_ = os.RemoveAll(o.path)

@@ -422,7 +422,7 @@ func (c ClientConfig) FindEntries(p ConfigDirs, project bool) (file string, entr
 			}
 		}
 	}
-	slices.SortFunc(entries, func(a, b ServerEntry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(entries, func(a, b ServerEntry) int { return strings.Compare(a.Name, b.Name) })
 	return file, entries, nil
 }
 

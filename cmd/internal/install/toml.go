@@ -142,7 +142,7 @@ func (t tomlFormat) putEntry(text []byte, at []string, settings []configSetting)
 		}
 		splices = append(splices, textEdit{table.values[i].begin, table.values[i].end, tomlLine(s)})
 	}
-	slices.SortFunc(splices, func(a, b textEdit) int { return a.from - b.from })
+	slices.SortStableFunc(splices, func(a, b textEdit) int { return a.from - b.from })
 	if lines := added.String(); lines != "" {
 		if !bytes.HasSuffix(rest[:table.end], []byte("\n")) { // the table ends with the file
 			lines = nl + strings.TrimSuffix(lines, nl)

@@ -192,7 +192,7 @@ func (p *HostPolicy) Destinations() []DestinationUse {
 	for _, r := range p.destinations {
 		list = append(list, *r)
 	}
-	slices.SortFunc(list, func(a, b DestinationUse) int {
+	slices.SortStableFunc(list, func(a, b DestinationUse) int {
 		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Address, b.Address))
 	})
 	return list

@@ -189,7 +189,7 @@ func (s *SecretSet) findSpans(b []byte) []textSpan {
 			all = append(all, textSpan{at, at + len(form)})
 		}
 	}
-	slices.SortFunc(all, func(x, y textSpan) int { return x.from - y.from })
+	slices.SortStableFunc(all, func(x, y textSpan) int { return x.from - y.from })
 	merged := all[:0]
 	for _, one := range all {
 		if n := len(merged); n > 0 && one.from < merged[n-1].to {

@@ -60,7 +60,7 @@ func List(getenv func(string) string) []KernelSpec {
 			found[name] = s
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b KernelSpec) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedStableFunc(maps.Values(found), func(a, b KernelSpec) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // A NotFoundError means that no installed kernel has that name.

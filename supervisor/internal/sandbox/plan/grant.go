@@ -98,7 +98,7 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 			grant.Mounts = append(grant.Mounts, m)
 		}
 	}
-	slices.SortFunc(grant.Mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(grant.Mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
 	if text, err := json.Marshal(grant); err != nil || len(text) > maxGrantBytes {
 		return nil, fmt.Errorf("the sandbox cannot give a running session access to %s: it contains too many paths that must be protected (%d); choose a subdirectory", path, len(grant.Mounts))
 	}

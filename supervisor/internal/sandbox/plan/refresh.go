@@ -361,7 +361,7 @@ func (p *Plan) currentMounts() (mounts []mountlist.Mount) {
 		}
 	}
 	mounts = slices.AppendSeq(mounts, maps.Values(w.pinnedMounts))
-	slices.SortFunc(mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
 	return mounts
 }
 

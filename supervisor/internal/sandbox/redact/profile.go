@@ -348,7 +348,7 @@ func (p *rProfile) redactText(t rToken, empty bool) {
 
 // applyEdits returns the text with the edits. An edit within another is ignored.
 func (p *rProfile) applyEdits() []byte {
-	slices.SortFunc(p.edits, func(a, b rEdit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	slices.SortStableFunc(p.edits, func(a, b rEdit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
 	var plain []byte
 	at := 0
 	for _, e := range p.edits {
