@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/ipc"
@@ -60,4 +61,44 @@ func TestCharts(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWidgets(t *testing.T) {
+	t.Parallel()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := filepath.Join(cache, "turnstone", "charts", "bin", "python3")
+	if _, err := os.Stat(filepath.Join(filepath.Dir(python), "tqdm")); err != nil {
+		t.Skip("tqdm and ipywidgets are not installed: scripts/setup-dev installs them")
+	}
+
+	t.Run("are shown as their text", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{python: python})
+		got := ""
+		for _, e := range w.RunCode("import ipywidgets; display(ipywidgets.IntSlider(3))").Events {
+			if d, ok := e.(ipc.Display); ok {
+				got += string(d.Data["text/plain"])
+			}
+		}
+		if got != "IntSlider(value=3)\n[a widget, of which only this text is shown]" {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("a bar of tqdm.notebook moves as text", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{python: python})
+		got := w.RunCode("from tqdm.notebook import tqdm\nfor i in tqdm(range(3), desc='work', mininterval=0): pass\nprint('after')").Transcript()
+		for _, want := range []string{"work:   0%|", "work:  33%|", "work: 100%|", "| 3/3 ["} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is missing", want)
+			}
+		}
+		if !strings.HasSuffix(strings.TrimSpace(got), "after") || strings.Contains(got, "widget") {
+			t.Errorf("got %q", got)
+		}
+	})
 }

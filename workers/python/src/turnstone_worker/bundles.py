@@ -44,6 +44,7 @@ class Bundle:
         self.meta = {}
         self.notices = []
         self.complete = False  # all methods were called
+        self.is_widget = False  # of ipywidgets, of which only the text is shown
 
     def say(self, notice):
         if len(self.notices) < _MOST_NOTICES:
@@ -80,6 +81,8 @@ class Bundle:
 
     def shows_itself(self, value):
         """Lets a value show itself, by printing or displaying; reports whether it did."""
+        if _goes_on_as_text(value):
+            return True
         if not has(value, "_ipython_display_") or chart(value) is not None:
             return False
 
@@ -115,7 +118,7 @@ class Bundle:
             self.say("%s of %s has a type that is no MIME type: %.80r" % (source, self.name, mime))
             return False
         if mime == _WIDGET:
-            self.data["text/plain"] = ("[%s: a widget, which needs Jupyter]" % self.name).encode()
+            self.is_widget = True
             return True
         if not self.wants(mime) or mime == "text/plain" and mime in self.data:
             return False
@@ -133,6 +136,8 @@ class Bundle:
 
     def fit(self):
         """Removes what exceeds the bounds."""
+        if self.is_widget:
+            self.data["text/plain"] = (self.data.get("text/plain") or self.name.encode()) + b"\n[a widget, of which only this text is shown]"
         plain = self.data.get("text/plain")
         if plain is not None and len(plain) > _MOST_TEXT:
             self.data["text/plain"] = plain[:_MOST_TEXT].decode("utf-8", "ignore").encode() + b"\n[cut off here]"
@@ -222,6 +227,27 @@ def _without_nan(value):
     if isinstance(value, (list, tuple)):
         return [_without_nan(v) for v in value]
     return value
+
+
+def _goes_on_as_text(value):
+    """Makes a bar of tqdm.notebook, which is a widget, one of text; reports whether the value is such a bar."""
+    std = sys.modules.get("tqdm.std")
+    if std is None or type(value).__name__ != "TqdmHBox" or type(value).__module__ != "tqdm.notebook":
+        return False
+    bar, ended = value.pbar, []
+    show = std.tqdm.status_printer(bar.fp)
+
+    def display(msg=None, pos=None, close=False, bar_style=None, check_delay=True):
+        if not ended:
+            facts = bar.format_dict
+            width = facts.get("ncols")  # may be "100%"
+            show("" if close else bar.format_meter(**dict(facts, ncols=width if isinstance(width, int) else None)))
+        if bar_style is not None and not ended:
+            ended.append(bar_style)
+            bar.fp.write("\n")
+
+    bar.display = display
+    return True
 
 
 # ---------------------------------------------------------------- charts, by their own JSON
