@@ -46,7 +46,7 @@ func TestHugeOutput(t *testing.T) {
 		b.openAddress(s.lastLink())
 		b.waitUntil("the drawings have placeholders", `document.querySelectorAll(".framed").length === 5`)
 		for i := range 5 {
-			evalExpression[bool](b, fmt.Sprintf(`(document.querySelector(".scroll").dispatchEvent(new WheelEvent("wheel", {deltaY: -1})), document.querySelectorAll(".framed")[%d].scrollIntoView(), true)`, i))
+			evalExpression[bool](b, fmt.Sprintf(`(`+turnWheel+`, document.querySelectorAll(".framed")[%d].scrollIntoView(), true)`, i))
 			b.waitUntil("a visible drawing is in a frame", fmt.Sprintf(`document.querySelectorAll(".framed")[%d].querySelector("iframe")`, i))
 		}
 		b.waitText("An image of 7000 × 7000 pixels is too large to show.")

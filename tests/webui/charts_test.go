@@ -92,7 +92,7 @@ show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", 
 				for (const p of document.querySelectorAll(".plot .picture")) if (!seen.has(p)) { seen.add(p); times.push(performance.now()); }
 			}).observe(document.body, { childList: true, subtree: true });
 			for (const chart of document.querySelectorAll(".plot")) {
-				if (!chart.querySelector(".picture")) chart.scrollIntoView();
+				if (!chart.querySelector(".picture")) { `+turnWheel+`; chart.scrollIntoView(); }
 				while (!chart.querySelector(".picture")) await new Promise((r) => setTimeout(r, 20));
 			}
 			return times.slice(1).map((t, i) => t - times[i]);
@@ -222,13 +222,13 @@ for text in (link, end, frames):
 	b.waitUntil("the charts are there", `document.querySelectorAll(".plot").length === 9`)
 	for n := range 9 {
 		at := fmt.Sprintf(`document.querySelectorAll(".plot")[%d]`, n)
-		b.waitUntil("the chart is drawn", `(`+at+`.scrollIntoView(), `+at+`.querySelector(".picture img, iframe.live"))`)
+		b.waitUntil("the chart is drawn", `(`+turnWheel+`, `+at+`.scrollIntoView(), `+at+`.querySelector(".picture img, iframe.live"))`)
 		evalExpression[bool](b, `(`+at+`.querySelector(".picture")?.click(), true)`)
 		b.waitUntil("the chart is live", at+`.querySelector("iframe.live[data-drawn]") || `+at+`.innerText.includes("not drawn")`)
 		if height := evalExpression[float64](b, at+`.querySelector("iframe").clientHeight`); height < 50 || height > 1200 {
 			t.Errorf("the frame of chart %d is %v px tall", n, height)
 		}
-		evalExpression[bool](b, `(`+at+`.scrollIntoView(), true)`)
+		evalExpression[bool](b, `(`+turnWheel+`, `+at+`.scrollIntoView(), true)`)
 		for y := 100.0; y < 600; y += 25 { // over titles, bars and links
 			b.runSteps(chromedp.MouseEvent(chromedp.MouseMoved, 300, y), chromedp.MouseClickXY(200+y/5, y))
 		}
@@ -262,7 +262,7 @@ kind = "application/vnd.plotly.v1+json"
 for name in ("good.js", "off.js", "secret", "large.js", "link.js", "pipe.js", "/proc/self/mem", "/dev/zero", "/etc/passwd", ".", "missing.js"):
     display({kind: {"data": [{"type": "bar", "y": [1]}], "layout": {"height": 60}}, "text/plain": name}, raw=True, metadata={kind: {"turnstone_library": [os.path.abspath(name)]}})`)
 	b.waitUntil("the first chart is drawn", `document.querySelector(".plot .picture")`)
-	b.waitUntil("the others are not", `(() => { for (const c of document.querySelectorAll(".plot")) c.scrollIntoView(); return [...document.querySelectorAll(".plot")].filter((c) => c.innerText.includes("Not drawn here")).length === 10 })()`)
+	b.waitUntil("the others are not", `(() => { `+turnWheel+`; for (const c of document.querySelectorAll(".plot")) c.scrollIntoView(); return [...document.querySelectorAll(".plot")].filter((c) => c.innerText.includes("Not drawn here")).length === 10 })()`)
 	b.takeScreenshot("chart-files")
 	if text := evalExpression[string](b, `document.querySelector("#app").innerText`); strings.Contains(text, "a secret\n") || strings.Contains(text, "root:") {
 		t.Errorf("the page shows a file: %s", text)

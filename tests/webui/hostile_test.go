@@ -122,7 +122,7 @@ func TestPage_HostileResults(t *testing.T) {
 		const scroll = document.querySelector(".scroll");
 		let frames = 0;
 		for (let y = scroll.scrollHeight; y > -600; y -= 500) {
-			scroll.dispatchEvent(new WheelEvent("wheel", {deltaY: -1})); // otherwise the page follows the end
+			`+turnWheel+`;
 			scroll.scrollTop = y;
 			await new Promise((r) => setTimeout(r, 150));
 			frames = Math.max(frames, document.querySelectorAll("iframe").length);
@@ -200,7 +200,7 @@ func TestPage_ScriptNetwork(t *testing.T) {
 	evalExpression[bool](b, `(async () => {
 		const scroll = document.querySelector(".scroll");
 		for (let y = scroll.scrollHeight; y > -600; y -= 300) {
-			scroll.dispatchEvent(new WheelEvent("wheel", {deltaY: -1}));
+			`+turnWheel+`;
 			scroll.scrollTop = y;
 			await new Promise((r) => setTimeout(r, 300));
 		}

@@ -32,6 +32,10 @@ const tallCode = `for i in range(3):
     show("<p style='height:400px'>tall</p>")
     print("line\n" * 10)`
 
+// turnWheel is an expression that turns the wheel up. After it, a scroll is the user's, and the page no
+// longer follows the end.
+const turnWheel = `document.querySelector(".scroll").dispatchEvent(new WheelEvent("wheel", {deltaY: -1}))`
+
 // distance is how far the end of the session is below the visible part, in pixels.
 const distance = `((s) => s.scrollHeight - s.scrollTop - s.clientHeight)(document.querySelector(".scroll"))`
 
