@@ -311,6 +311,13 @@ func (b *browserTab) typeInto(selector, text string) {
 }
 
 // insertText inserts text at the focus.
+// runCode runs code in the session that the tab shows.
+func (b *browserTab) runCode(code string) {
+	b.t.Helper()
+	b.typeInto("textarea", code)
+	b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
+}
+
 func (b *browserTab) insertText(text string) {
 	b.t.Helper()
 	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {

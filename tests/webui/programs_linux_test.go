@@ -2,8 +2,6 @@ package webui
 
 import (
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // defineReaders defines functions whose child programs read single keys: one prints what it has read,
@@ -68,12 +66,6 @@ func openPrograms(t *testing.T) (*testDaemon, *browserTab) {
 	b.openAddress(s.lastLink())
 	b.waitText("def reader")
 	return s, b
-}
-
-func (b *browserTab) runCode(code string) {
-	b.t.Helper()
-	b.typeInto("textarea", code)
-	b.pressKeys("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl))
 }
 
 const (
