@@ -84,13 +84,11 @@ export class Finder {
     [...this.results.children].forEach((item, i) => item.classList.toggle("now", i === n));
     this.results.children[n]?.scrollIntoView({ block: "nearest" });
     this.status.textContent = (n + 1) + " of " + this.found.length;
-    const keep = document.activeElement === this.field;
-    const there = await this.session.goTo(this.found[n].seq);
+    const there = await this.session.goTo(this.found[n].seq, document.activeElement !== this.field);
     if (there === undefined) say("This turn is too old to show.");
     const view = there && await this.session.contents.reveal(there.row, this.found[n].seq);
     if (this.at !== n || this.element.hidden) return; // the user went on
     if (view && mark(view.element, this.field.value, this.found[n].text) === 0 && !this.regexp.checked) say("The page does not show this match. Browse all of the turn, or save the session as text.");
-    if (keep) this.field.focus({ preventScroll: true });
   }
 }
 

@@ -547,9 +547,9 @@ export class SessionView {
 
   // Navigation.
 
-  // goTo shows the turn that has an event and returns its view. It returns undefined if the turn is not
-  // known, and null if the user has gone elsewhere in the meantime.
-  async goTo(seq) {
+  // goTo shows the turn that has an event, gives it the focus, and returns its view. It returns undefined
+  // if the turn is not known, and null if the user has gone elsewhere in the meantime.
+  async goTo(seq, focus = true) {
     const index = this.rows.findIndex((row) => row.last >= seq);
     if (index < 0 || (index === 0 && this.rows[0].first > seq)) { this.target = seq; return; }
     this.target = null;
@@ -563,7 +563,7 @@ export class SessionView {
       if (this.going !== going) return null;
     }
     const view = this.mounted.get(row);
-    view?.element.focus({ preventScroll: true });
+    if (focus) view?.element.focus({ preventScroll: true });
     return view;
   }
 
