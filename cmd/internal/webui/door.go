@@ -149,14 +149,9 @@ func (s *Server) serveLogin(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"token": token})
 }
 
-// serveHello returns the author and version that our own pages show, and the languages of new sessions.
-func (s *Server) serveHello(w http.ResponseWriter, r *http.Request) {
-	info, err := s.options.Link.DaemonInfo(r.Context())
-	if err != nil {
-		s.writeCallError(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"author": s.options.Author, "version": s.options.Version, "languages": info.Languages})
+// serveHello returns the author and version that our own pages show. It needs no daemon.
+func (s *Server) serveHello(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]string{"author": s.options.Author, "version": s.options.Version})
 }
 
 // readJSON reads a body as JSON. If it cannot, it answers with an error and returns false.

@@ -31,17 +31,28 @@ const (
 // addReadRoutes adds the read-only calls.
 func (s *Server) addReadRoutes(mux *http.ServeMux) {
 	for path, handle := range map[string]http.HandlerFunc{
-		"/api/sessions": s.serveSessions,
-		"/api/ticks":    s.serveTicks,
-		"/api/outline":  s.serveTurnIndex,
-		"/api/read":     s.serveEvents,
-		"/api/search":   s.serveSearch,
-		"/api/lines":    s.serveLines,
-		"/api/span":     s.serveLineSpan,
-		"/api/screen":   s.serveScreen,
+		"/api/sessions":  s.serveSessions,
+		"/api/languages": s.serveLanguages,
+		"/api/ticks":     s.serveTicks,
+		"/api/outline":   s.serveTurnIndex,
+		"/api/read":      s.serveEvents,
+		"/api/search":    s.serveSearch,
+		"/api/lines":     s.serveLines,
+		"/api/span":      s.serveLineSpan,
+		"/api/screen":    s.serveScreen,
 	} {
 		mux.HandleFunc("GET "+path, s.requireToken(handle))
 	}
+}
+
+// serveLanguages returns the languages of new sessions, the default first.
+func (s *Server) serveLanguages(w http.ResponseWriter, r *http.Request) {
+	info, err := s.options.Link.DaemonInfo(r.Context())
+	if err != nil {
+		s.writeCallError(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string][]string{"languages": info.Languages})
 }
 
 // writeCallError answers with the error of a daemon call.

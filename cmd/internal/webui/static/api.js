@@ -16,9 +16,8 @@ async function taken(answer) {
   throw new Refusal(answer.status, said.kind ?? "failed", said.message ?? "repl view answered with status " + answer.status);
 }
 
-// greeting is what the server says of itself: the author under whom the user acts, and the languages of
-// new sessions. It is complete after hello().
-export const greeting = { author: "", languages: [] };
+// greeting is what the server says after hello(): the author under whom the user acts.
+export const greeting = { author: "" };
 
 export async function hello() { return Object.assign(greeting, await taken(await fetch("/api/hello", { headers: headers() }))); }
 

@@ -1,14 +1,18 @@
 // A new session, and the end of one.
 import { h, say } from "./dom.js";
-import { greeting, post } from "./api.js";
+import { get, post } from "./api.js";
 
 // openCreate shows a dialog for a new session. sessions are the present ones, whose directories it
 // offers; open is called with the name of the new one.
-export function openCreate(sessions, open) {
+export async function openCreate(sessions, open) {
+  let languages;
+  try {
+    ({ languages } = await get("languages", {}));
+  } catch (e) { say(e.message, "bad"); return; }
   let n = 1;
   while (sessions.some((s) => s.name === "session-" + n)) n++;
   const name = h("input", { required: true, maxLength: 64, value: "session-" + n });
-  const language = h("select", {}, greeting.languages.map((one) => h("option", {}, one)));
+  const language = h("select", {}, languages.map((one) => h("option", {}, one)));
   const runtime = h("input", { placeholder: "the usual one", spellcheck: false });
   const dir = h("input", { placeholder: "that of the daemon", spellcheck: false });
   dir.setAttribute("list", "recent-dirs");
