@@ -141,7 +141,7 @@ func TestNotebook(t *testing.T) {
 				{"%cd -q $HOME\n%cd -q -\n%cd -q '$HOME/../.'\n%cd -q -", ""},
 				{"!echo $A_VALUE", "x a b\n"},
 				{"e = %env\ne['OTHER']", "'y z'\n"},
-				{"%pip --version", "~pip .*\\(python " + `\d+\.\d+` + "\\)\n"},
+				{"%pip --version", `~(pip .*\(python \d+\.\d+\)|.*: No module named pip)` + "\n"}, // the system may have none
 				{"%who", "~.*\\bfiles\t.*\n"},
 				{"%whos", "~.*\nfiles  +Lines .*"},
 

@@ -213,7 +213,7 @@ def whos(arguments):
 
 
 def _list(join, describe):
-    found = query.answer({"kind": "variables"}, _names()[0], 0)
+    found = query.list_variables(_names()[0])
     print(join(map(describe, found["variables"])))
     if found["more"]:
         print("[%d more]" % found["more"])

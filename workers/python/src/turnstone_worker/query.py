@@ -18,7 +18,7 @@ def answer(query, namespace, flags, channel):
     if query["kind"] == "parse":
         return {"status": _parse(query["text"], flags, query["dialect"])}
     if query["kind"] == "variables":
-        return _variables(namespace)
+        return list_variables(namespace)
     if query["kind"] == "inspect":
         from turnstone_worker import inspection
 
@@ -160,7 +160,7 @@ _name_of = type.__dict__["__name__"].__get__  # a metaclass may have its own
 _fields_of = type.__dict__["__dict__"].__get__
 
 
-def _variables(namespace):
+def list_variables(namespace):
     """Returns the variables of user code, newest first, data before functions and classes. It runs
     no user code: it inspects a value only if the value's exact type is known here."""
     data, code = [], []
