@@ -94,11 +94,11 @@ f`)
 	})
 
 	// It logs the durations. On a busy machine, the first answer of a kind may be late.
-	t.Run("a million rows are sorted and searched", func(t *testing.T) {
+	t.Run("a hundred thousand rows are sorted and searched", func(t *testing.T) {
 		t.Parallel()
 		s := openPandas(t)
-		s.RunCode(t, `n = 10 ** 6; r = np.random.default_rng(1)
-f = pd.DataFrame({'n': r.permutation(n), 'x': r.normal(size=n), 's': ['name %d' % i for i in r.permutation(n)], 't': pd.Timestamp('2024', tz='UTC') + pd.to_timedelta(r.integers(0, 10 ** 7, n), unit='s')})`)
+		s.RunCode(t, `n = 10 ** 5; r = np.random.default_rng(1)
+f = pd.DataFrame({'n': r.permutation(n), 'x': r.normal(size=n), 's': ['name %d' % i for i in r.permutation(n)], 't': pd.Timestamp('2024', tz='UTC') + pd.to_timedelta(r.integers(0, 10 ** 6, n), unit='s')})`)
 		timed := func(what string, do func()) {
 			started := time.Now()
 			do()
@@ -121,7 +121,7 @@ f = pd.DataFrame({'n': r.permutation(n), 'x': r.normal(size=n), 's': ['name %d' 
 				}
 			}
 		}
-		timed("the last page", ask(session.TableQuery{From: 999_950}))
+		timed("the last page", ask(session.TableQuery{From: 99_950}))
 		for column, name := range []string{"integers", "floats", "texts", "times"} {
 			timed("sort by "+name, ask(session.TableQuery{Sort: &session.TableSort{Column: column}}))
 		}

@@ -152,7 +152,7 @@ func TestNotebook(t *testing.T) {
 				{"?len", "~Signature: len.*"},
 				{"def h(a, b=1):\n    \"\"\"Of h.\"\"\"\n    return a\n", ""},
 				{"h??", "~Signature: h\\(a, b=1\\)\n.*Of h\\.\n\ndef h\\(a, b=1\\):\n    \"\"\"Of h\\.\"\"\"\n    return a\n"},
-				{"os.path.join?", "~Signature: os\\.path\\.join\\(a, \\*p\\)\n.*"},
+				{"os.path.join?", "~Signature: os\\.path\\.join\\(a, (?:/, )?\\*p\\)\n.*"},
 				{"nothing.at.all?", "Object `nothing.at.all` not found.\n"},
 			})
 		})

@@ -34,7 +34,7 @@ table <- function(x) {
     column <- tables$cells_of(x, at, j)
     text <- if (is.list(column) && !is.data.frame(column)) vapply(column, function(v) paste(class(v)[1L], length(v)), "") else format(column)
     if (is.matrix(text) || is.data.frame(text)) text <- do.call(paste, as.data.frame(text))
-    escape(cut(trimws(as.character(text))))
+    escape(cut(trimws(tables$valid(text))))
   })
   kinds <- vapply(shown, function(j) class(if (is.data.frame(x)) .subset2(x, j) else x[0L, j])[1L], "")
   gap <- if (rows > 2L * half) half
@@ -55,7 +55,7 @@ chosen <- function(option, default, most) {
 }
 
 cut <- function(text) {
-  text <- enc2utf8(text)
+  text <- tables$valid(text)
   text[is.na(text)] <- "NA"
   long <- nchar(text, allowNA = TRUE) > MAX_CELL
   long <- !is.na(long) & long

@@ -141,11 +141,17 @@ as_text <- function(column) {
     else if (inherits(column, "POSIXct")) format(column, usetz = TRUE)
     else format(column)
   if (is.matrix(text) || is.data.frame(text)) text <- do.call(paste, as.data.frame(text))
-  text <- enc2utf8(as.character(text))
+  text <- valid(text)
   text[is.na(text)] <- "NA"
-  bad <- !validUTF8(text)
-  text[bad] <- iconv(text[bad], "UTF-8", "UTF-8", sub = "\uFFFD")
   if (is_text(column)) text else trimws(text)
+}
+
+# Text in UTF-8, with other bytes as <ff>. R 4.6 fails for them in most functions.
+valid <- function(text) {
+  text <- enc2utf8(as.character(text))
+  bad <- !validUTF8(text)
+  text[bad] <- iconv(text[bad], "UTF-8", "UTF-8", sub = "byte")
+  text
 }
 
 is_text <- function(column) is.factor(column) || is.character(column)
