@@ -311,6 +311,20 @@ func (b *browserTab) typeInto(selector, text string) {
 }
 
 // insertText inserts text at the focus.
+// openMain opens a tab with a new session, main, in which an agent has run code.
+func openMain(t *testing.T, code ...string) (*testDaemon, *browserTab) {
+	t.Helper()
+	s := newTestDaemon(t)
+	s.openSession("main")
+	for _, c := range code {
+		s.execCode("main", c)
+	}
+	s.startPage("main")
+	b := openTab(t)
+	b.openAddress(s.lastLink())
+	return s, b
+}
+
 // runCode runs code in the session that the tab shows.
 func (b *browserTab) runCode(code string) {
 	b.t.Helper()

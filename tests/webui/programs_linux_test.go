@@ -58,12 +58,7 @@ write("chosen: " + entries[at] + chr(10))
 // openPrograms opens a page with a session that has defined the readers.
 func openPrograms(t *testing.T) (*testDaemon, *browserTab) {
 	t.Helper()
-	s := newTestDaemon(t)
-	b := openTab(t)
-	s.openSession("main")
-	s.execCode("main", defineReaders)
-	s.startPage("main")
-	b.openAddress(s.lastLink())
+	s, b := openMain(t, defineReaders)
 	b.waitText("def reader")
 	return s, b
 }

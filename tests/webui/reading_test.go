@@ -77,12 +77,7 @@ func TestPage_Following(t *testing.T) {
 
 	t.Run("follows turns that come, until the user scrolls up", func(t *testing.T) {
 		t.Parallel()
-		s := newTestDaemon(t)
-		s.openSession("main")
-		s.execCode("main", showCode)
-		s.startPage("main")
-		b := openTab(t)
-		b.openAddress(s.lastLink())
+		s, b := openMain(t, showCode)
 		b.waitText("Started")
 		for range 3 {
 			s.execCode("main", tallCode)
@@ -111,12 +106,7 @@ func TestPage_Following(t *testing.T) {
 
 	t.Run("leaves the end for a scroll of the browser's own search", func(t *testing.T) {
 		t.Parallel()
-		s := newTestDaemon(t)
-		s.openSession("main")
-		s.execCode("main", "print('line\\n' * 150)\nprint('x')")
-		s.startPage("main")
-		b := openTab(t)
-		b.openAddress(s.lastLink())
+		_, b := openMain(t, "print('line\\n' * 150)\nprint('x')")
 		b.waitUntil("the turn is shown", `document.querySelector(".turn .out")`)
 		evalExpression[bool](b, `new Promise((r) => setTimeout(() => r(true), 1000))`)
 		evalExpression[bool](b, `(document.querySelector(".scroll").scrollTop = 0, true)`)
@@ -136,12 +126,7 @@ func (b *browserTab) scrollWheel(by float64) {
 
 func TestPage_Frames(t *testing.T) {
 	t.Parallel()
-	s := newTestDaemon(t)
-	s.openSession("main")
-	s.execCode("main", showCode)
-	s.startPage("main")
-	b := openTab(t)
-	b.openAddress(s.lastLink())
+	s, b := openMain(t, showCode)
 	b.waitText("Started")
 	for i, c := range []struct {
 		name, html string
@@ -170,14 +155,7 @@ func TestPage_Frames(t *testing.T) {
 
 func TestPage_Scripts(t *testing.T) {
 	t.Parallel()
-	s := newTestDaemon(t)
-	s.openSession("main")
-	s.execCode("main", showCode)
-	s.execCode("main", `only("<p id=p>dead</p><script>document.body.style.height = '10px'</script>")`)
-	s.execCode("main", `show("<script>1</script>")`)
-	s.startPage("main")
-	b := openTab(t)
-	b.openAddress(s.lastLink())
+	s, b := openMain(t, showCode, `only("<p id=p>dead</p><script>document.body.style.height = '10px'</script>")`, `show("<script>1</script>")`)
 	b.waitUntil("both have a button", `[...document.querySelectorAll("button")].filter((e) => e.textContent === "Run the scripts of this result").length === 2`)
 	if n := evalExpression[float64](b, `document.querySelectorAll("iframe").length`); n != 0 {
 		t.Errorf("%v frames run before the user allows it", n)
@@ -199,12 +177,7 @@ func TestPage_Scripts(t *testing.T) {
 // An update of a result belongs to the turn that showed it.
 func TestPage_Updates(t *testing.T) {
 	t.Parallel()
-	s := newTestDaemon(t)
-	s.openSession("main")
-	s.execCode("main", "bar = display({'text/markdown': 'step **0**'}, raw=True, display_id='bar')")
-	s.startPage("main")
-	b := openTab(t)
-	b.openAddress(s.lastLink())
+	s, b := openMain(t, "bar = display({'text/markdown': 'step **0**'}, raw=True, display_id='bar')")
 	b.waitText("step 0")
 	s.execCode("main", "bar.update({'text/markdown': 'step **1**'}, raw=True); print('updated once')")
 	s.execCode("main", "for i in range(2, 10): bar.update({'text/markdown': f'step **{i}**'}, raw=True)\nprint('updated again')")
@@ -222,14 +195,7 @@ func TestPage_Updates(t *testing.T) {
 
 func TestPage_LongOutput(t *testing.T) {
 	t.Parallel()
-	s := newTestDaemon(t)
-	s.openSession("main")
-	s.execCode("main", "for i in range(390): print('short', i)")
-	s.execCode("main", "for i in range(30_000): print('long', i, 'needle' if i == 12_345 else '')")
-	s.execCode("main", "print('end')")
-	s.startPage("main")
-	b := openTab(t)
-	b.openAddress(s.lastLink())
+	_, b := openMain(t, "for i in range(390): print('short', i)", "for i in range(30_000): print('long', i, 'needle' if i == 12_345 else '')", "print('end')")
 	b.waitUntil("the last turn is shown", `[...document.querySelectorAll(".turn .number")].at(-1)?.textContent === "3"`)
 	evalExpression[bool](b, `(document.querySelector(".scroll").focus(), true)`)
 	b.pressKeys("g")
@@ -295,12 +261,7 @@ $$\int_0^1 x^2\,dx = \frac{1}{3}$$
 
 func TestPage_Work(t *testing.T) {
 	t.Parallel()
-	s := newTestDaemon(t)
-	s.openSession("main")
-	s.execCode("main", "x = 40\nx + 2")
-	s.startPage("main")
-	b := openTab(t)
-	b.openAddress(s.lastLink())
+	_, b := openMain(t, "x = 40\nx + 2")
 	b.waitText("42")
 	b.typeInto("textarea", "draft")
 	b.clickElement("button", "Edit")
@@ -405,12 +366,7 @@ func TestPage_Queue(t *testing.T) {
 
 func TestPage_Variables(t *testing.T) {
 	t.Parallel()
-	s := newTestDaemon(t)
-	s.openSession("main")
-	s.execCode("main", "apples = list(range(3)); hostile = type('<b>\\u202e', (), {})()")
-	s.startPage("main")
-	b := openTab(t)
-	b.openAddress(s.lastLink())
+	_, b := openMain(t, "apples = list(range(3)); hostile = type('<b>\\u202e', (), {})()")
 	b.waitText("apples")
 	evalExpression[bool](b, `(document.querySelector(".scroll").focus(), true)`)
 	b.pressKeys("v")
@@ -439,15 +395,7 @@ func TestPage_Variables(t *testing.T) {
 
 func TestPage_Overview(t *testing.T) {
 	t.Parallel()
-	s := newTestDaemon(t)
-	s.openSession("main")
-	s.execCode("main", showCode)
-	s.execCode("main", "show('<b>one</b>')")
-	s.execCode("main", "1 / 0")
-	s.execCode("main", "print('line ' * 3)")
-	s.startPage("main")
-	b := openTab(t)
-	b.openAddress(s.lastLink())
+	_, b := openMain(t, showCode, "show('<b>one</b>')", "1 / 0", "print('line ' * 3)")
 	b.waitText("ZeroDivisionError")
 	b.runCode("print('of ' + 'the page')")
 	b.waitText("of the page")
