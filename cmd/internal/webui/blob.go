@@ -113,43 +113,47 @@ func (s *Server) serveFrame(w http.ResponseWriter, r *http.Request) {
 	if !run && kind == "text/html" {
 		data = disconnectHTML(data)
 	}
-	h := w.Header()
-	s.setFramePolicy(h, run)
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	s.setResultPolicy(w.Header(), run)
 	_, _ = w.Write(frameDocument(kind, data, run)) // the browser may have gone
 }
 
-// setFramePolicy limits what a result's document may do. Without its own scripts, only the script with the
-// hash of ours runs. The document has no origin even then: a browser gives it another process than the
-// page, which a drawing of 10^10 shapes must not stop.
-//
-// With its scripts, no Content-Security-Policy stops WebRTC, or a connection that a link requests in
-// advance. The allow list does, in Chromium since 152. With the list, WebRTC in the srcdoc of a frame has
-// ended the whole browser, so runScript refuses every srcdoc, and the list is never sent without that.
-func (s *Server) setFramePolicy(h http.Header, run bool) {
-	policy := "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:; base-uri 'none'; form-action 'none'; " +
-		"frame-ancestors " + s.Origin() + "; sandbox allow-scripts; require-trusted-types-for 'script'; "
+// setResultPolicy limits what a result's document may do. Without its own scripts, only the script with the
+// hash of ours runs.
+func (s *Server) setResultPolicy(h http.Header, run bool) {
+	const data = "img-src data:; media-src data:; script-src "
 	if run {
-		policy += "trusted-types default; script-src 'unsafe-inline' 'unsafe-eval'" // they may be anything, so what they compile can do no more
-	} else {
-		hash := sha256.Sum256([]byte(heightScript))
-		policy += "trusted-types 'none'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
+		s.setFramePolicy(h, "default", data+"'unsafe-inline' 'unsafe-eval'", "") // they may be anything, so what they compile can do no more
+		return
 	}
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Connection-Allowlist", "()")
+	hash := sha256.Sum256([]byte(heightScript))
+	s.setFramePolicy(h, "'none'", data+"'sha256-"+base64.StdEncoding.EncodeToString(hash[:])+"'", "")
+}
+
+// setFramePolicy limits what the document of a result or a chart may do. It has no origin: a browser gives
+// it another process than the page, which a drawing of 10^10 shapes must not stop. types are the Trusted
+// Types policies that it may make, sources are further directives, and connections are patterns of URLs.
+//
+// No Content-Security-Policy stops WebRTC, or a connection that a link requests in advance. The list of
+// connections does, in Chromium since 152. With the list, WebRTC in the srcdoc of a frame has ended the
+// whole browser. So no policy of Trusted Types accepts a srcdoc, and the list is never sent without one.
+func (s *Server) setFramePolicy(h http.Header, types, sources, connections string) {
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors "+s.Origin()+
+		"; sandbox allow-scripts; require-trusted-types-for 'script'; trusted-types "+types+"; "+sources)
+	h.Set("Connection-Allowlist", "("+connections+")")
 	h.Set("X-DNS-Prefetch-Control", "off")
+	h.Set("Content-Type", "text/html; charset=utf-8")
 }
 
 // runScript lets scripts of a result make HTML and scripts from strings, except for documents in frames.
 const runScript = `window.trustedTypes?.createPolicy("default",{createHTML:(s,_,sink)=>/srcdoc/i.test(sink)?null:s,createScript:(s)=>s,createScriptURL:(s)=>s});`
 
-// heightScript tells the page the height of the document in pixels whenever it changes. The box of the
+// heightScript tells the page the height of the whole document in pixels whenever it changes. The box of the
 // root shrinks with the contents; what overflows it, such as placed elements, counts until the width
 // changes. A height such as 110vh follows the frame, so there is an end of messages for each width.
 const heightScript = `{const root=document.documentElement;let width,least,left;` +
 	`const tell=()=>{if(innerWidth!==width){width=innerWidth;least=0;left=50}if(left--<=0)return;` +
 	`if(root.scrollHeight>innerHeight)least=root.scrollHeight;parent.postMessage({height:Math.max(least,root.offsetHeight)},"*")};` +
-	`new ResizeObserver(tell).observe(root);addEventListener("resize",tell)}`
+	`addEventListener("DOMContentLoaded",()=>{new ResizeObserver(tell).observe(root);addEventListener("resize",tell)})}`
 
 var connectingTags = regexp.MustCompile(`(?i)<(link|meta|iframe)`)
 

@@ -234,24 +234,17 @@ func (s *Server) serveDrawer(w http.ResponseWriter, r *http.Request) {
 
 // writeChartDocument writes a document in which exactly draw.js and the scripts of a library run.
 //
-// The library uses sinks for HTML, so draw.js sets a policy for Trusted Types that lets no element
-// pass. Connection-Allowlist is never sent without Trusted Types: Chromium 156 crashes when a srcdoc
-// frame then tries WebRTC.
+// The library uses sinks for HTML, so draw.js sets a policy for Trusted Types that lets few elements pass.
 func (s *Server) writeChartDocument(w http.ResponseWriter, scripts []chartlib.Release, spec []byte) {
 	at := s.Origin() + "/lib/"
-	policy := "default-src 'none'; script-src " + at + "draw.js"
+	sources := "img-src data: blob:; script-src " + at + "draw.js"
 	var tags strings.Builder
 	tags.WriteString(`<script crossorigin src="/lib/draw.js"></script>`)
 	for _, one := range scripts {
-		policy += " " + at + one.Digest + ".js"
+		sources += " " + at + one.Digest + ".js"
 		tags.WriteString(`<script crossorigin src="/lib/` + one.Digest + `.js"></script>`)
 	}
-	h := w.Header()
-	h.Set("Content-Security-Policy", policy+"; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors "+s.Origin()+
-		"; sandbox allow-scripts; require-trusted-types-for 'script'; trusted-types default")
-	h.Set("Connection-Allowlist", `("`+at+`*")`)
-	h.Set("X-DNS-Prefetch-Control", "off")
-	h.Set("Content-Type", "text/html; charset=utf-8")
+	s.setFramePolicy(w.Header(), "default", sources, `"`+at+`*"`)
 	_, _ = io.WriteString(w, "<!doctype html><meta charset=utf-8><title>a chart</title><style>html{background:#fff}body{margin:0}</style>"+ // the browser may have gone
 		`<div id=place></div><script type="application/json" id=spec data-library="`+scripts[0].Name+`">`+
 		strings.ReplaceAll(string(spec), "<", `\u003c`)+"</script>"+tags.String())
