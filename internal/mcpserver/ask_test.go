@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -407,12 +408,14 @@ func TestSecretClients(t *testing.T) {
 // A user may take longer than the client waits for a call.
 func TestSlowUser(t *testing.T) {
 	t.Parallel()
+	// A test has this long to answer a question, and each waits this long for the first call to end.
+	const slow = 6 * time.Second
 	const asked = `[waiting for a secret: "pw: ": the user is being asked; repl_output waits, repl_interrupt gives up]`
 	// ask runs code that asks for a secret, and returns once the call is answered but the
 	// question is not.
 	ask := func(t *testing.T, after string) (*testUser, question) {
 		t.Helper()
-		c := newClient(t, &setup{callWait: 3 * time.Second})
+		c := newClient(t, &setup{callWait: slow})
 		c.caps = formCapabilities
 		c.initialize("2025-11-25")
 		p := &testUser{client: c}
@@ -484,24 +487,26 @@ func TestSlowUser(t *testing.T) {
 
 	t.Run("leaves the code the rest of the timeout", func(t *testing.T) {
 		t.Parallel()
-		c := newClient(t, &setup{callWait: 4 * time.Second})
+		const timeout, thinks = 12 * time.Second, 6 * time.Second
+		c := newClient(t, &setup{callWait: timeout})
 		c.caps = formCapabilities
 		c.initialize("2025-11-25")
 		p := &testUser{client: c}
-		start := time.Now()
 		call := p.startRepl(map[string]any{"input": "secret pw: \nsleep"})
 		q := p.waitQuestion(call)
-		<-time.After(2 * time.Second) // the user takes this long
+		<-time.After(thinks)
+		answered := time.Now()
 		p.sendAnswer(call, q, acceptAnswer("hunter2"))
 		wantPart(t, p.waitResult(call).text(), "7 bytes\n[running ")
-		if took := time.Since(start); took > 5900*time.Millisecond { // 4 s is right, and 6 s were a second timeout
-			t.Errorf("the call took %v", took)
+		if took := time.Since(answered); took >= timeout {
+			t.Errorf("the call took %v after the answer, want at most %v", took, timeout-thinks)
 		}
 		p.call("repl_interrupt", nil)
 	})
 
 	t.Run("can still use the page", func(t *testing.T) {
-		runWithTestUser(t, setup{callWait: 3 * time.Second}, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
+		t.Parallel()
+		runWithTestUser(t, setup{callWait: slow}, map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}, func(t *testing.T, p *testUser) {
 			call := p.startRepl(map[string]any{"input": "secret pw: \nprint after"})
 			q := p.waitQuestion(call)
 			call = p.sendAnswer(call, q, map[string]any{"action": "accept"})
@@ -512,6 +517,45 @@ func TestSlowUser(t *testing.T) {
 			wantPart(t, readPage(t, q.URL), "This question is closed")
 		})
 	})
+}
+
+// A call can arrive just as the user answers on the page, when the input request looks open and its question
+// is not. Some rounds meet that moment.
+func TestAnsweredMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, &setup{})
+	c.caps = map[string]any{"elicitation": map[string]any{"url": map[string]any{}}}
+	c.useStateless()
+	p := &testUser{client: c, modern: true}
+	isAskedAgain := func(a answer) bool { return strings.Contains(string(a.Result), `"resultType":"input_required"`) }
+	for range 60 {
+		call := p.startRepl(map[string]any{"input": "secret pw: \nprint after"})
+		q := p.waitQuestion(call)
+		call = p.sendAnswer(call, q, map[string]any{"action": "accept"})
+		for isAskedAgain(p.waitAnswer(p.startCall("repl_output", nil))) { // until the call waits for the page
+		}
+		submitted := make(chan error, 1)
+		go func() {
+			response, err := http.PostForm(q.URL, url.Values{"answer": {"hunter2"}})
+			if err == nil {
+				err = response.Body.Close()
+			}
+			submitted <- err
+		}()
+		var polls []string
+		for range 20 {
+			polls = append(polls, p.startCall("repl_output", nil))
+		}
+		for _, poll := range polls {
+			if a := p.waitAnswer(poll); isAskedAgain(a) {
+				t.Fatalf("an answered question was asked again: %s", a.Line)
+			}
+		}
+		if err := <-submitted; err != nil {
+			t.Fatal(err)
+		}
+		p.waitAnswer(call)
+	}
 }
 
 func TestStdinPolicy(t *testing.T) {

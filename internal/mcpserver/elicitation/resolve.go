@@ -64,6 +64,9 @@ func (c *AskingCall) askUserOnce(ctx context.Context, w *session.InputRequest, d
 	if open := c.Questions.openQuestionFor(w.ID); open != nil {
 		return c.awaitUser(ctx, deadline, func() *openQuestion { return open })
 	}
+	if now := c.Session.InfoOrEnded(ctx).InputRequest; now == nil || now.ID != w.ID { // its question has just ended with it
+		return over
+	}
 	q, err := c.newQuestion(w)
 	if err != nil {
 		return failed(err)
