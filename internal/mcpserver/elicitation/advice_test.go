@@ -31,6 +31,16 @@ func newAskingCall(a *Asker, ways string) *AskingCall {
 	}
 }
 
+// An askingSession has an open input request, or none.
+type askingSession struct {
+	session.Session
+	open *session.InputRequest
+}
+
+func (s askingSession) Info(context.Context) (session.Info, error) {
+	return session.Info{InputRequest: s.open}, nil
+}
+
 func TestAskingCall_QuestionKind(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -95,9 +105,22 @@ func TestAskingCall_Resolve(t *testing.T) {
 
 	t.Run("returns the question if the server cannot ask", func(t *testing.T) {
 		t.Parallel()
-		v := newAskingCall(new(Asker), "form").Resolve(context.Background(), w, false, time.Now().Add(time.Minute))
+		c := newAskingCall(new(Asker), "form")
+		c.Session.Session = askingSession{open: w}
+		v := c.Resolve(context.Background(), w, false, time.Now().Add(time.Minute))
 		if v.Next != StepReturn || v.Question.Requests()[answerKey] == nil {
 			t.Errorf("got %+v", v)
+		}
+	})
+
+	t.Run("asks nothing about a request that is over", func(t *testing.T) {
+		t.Parallel()
+		for _, open := range []*session.InputRequest{nil, {ID: 8, Secret: true}} {
+			c := newAskingCall(new(Asker), "form")
+			c.Session.Session = askingSession{open: open}
+			if v := c.Resolve(context.Background(), w, false, time.Now().Add(time.Minute)); v.Next != StepContinue || v.Question != nil {
+				t.Errorf("with %+v: got %+v", open, v)
+			}
 		}
 	})
 
