@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -187,7 +188,7 @@ func listCrashedSessions(dir string) []CrashedSession {
 			_ = discardDir(path)
 		} // otherwise another program is changing it
 	}
-	slices.SortStableFunc(all, func(a, b CrashedSession) int { return b.Found.Compare(a.Found) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Found.After(all[j].Found) })
 	saved, size := all[:0], int64(0)
 	for _, c := range all {
 		if size += c.Bytes; len(saved) == maxCrashedSessions || size > maxCrashedBytes || time.Since(c.Found) > maxCrashedAge {

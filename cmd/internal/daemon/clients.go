@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
@@ -122,7 +123,7 @@ func (d *Daemon) handleClients(_ context.Context, r *rpcserver.Request, p protoc
 			all.Clients = append(all.Clients, a)
 		}
 	}
-	slices.SortStableFunc(all.Clients, func(a, b protocol.ConnectedClient) int { return a.Since.Compare(b.Since) })
+	sort.SliceStable(all.Clients, func(i, j int) bool { return all.Clients[i].Since.Before(all.Clients[j].Since) })
 	return all, nil
 }
 

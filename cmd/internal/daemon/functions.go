@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -240,7 +241,7 @@ func (d *Daemon) handleListFunctions(_ context.Context, _ *rpcserver.Request, p 
 			all.Functions = append(all.Functions, given)
 		}
 	}
-	slices.SortStableFunc(all.Functions, func(a, b protocol.GivenFunction) int { return cmp.Compare(a.Name, b.Name) })
+	sort.SliceStable(all.Functions, func(i, j int) bool { return all.Functions[i].Name < all.Functions[j].Name })
 	return all, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -349,6 +350,6 @@ func (d *Daemon) describePools() []protocol.WarmPool {
 		p.mu.Unlock()
 		all = append(all, w)
 	}
-	slices.SortStableFunc(all, func(a, b protocol.WarmPool) int { return cmp.Compare(a.Language, b.Language) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Language < all[j].Language })
 	return all
 }

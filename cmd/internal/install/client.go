@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
@@ -422,7 +423,7 @@ func (c ClientConfig) FindEntries(p ConfigDirs, project bool) (file string, entr
 			}
 		}
 	}
-	slices.SortStableFunc(entries, func(a, b ServerEntry) int { return strings.Compare(a.Name, b.Name) })
+	sort.SliceStable(entries, func(i, j int) bool { return entries[i].Name < entries[j].Name })
 	return file, entries, nil
 }
 
