@@ -280,6 +280,11 @@ func (s *Session) TablePage(ctx context.Context, q session.TableQuery) (session.
 	return callSession[session.TablePage](ctx, s, protocol.MethodTablePage, protocol.TablePageParams{Session: s.name, TableQuery: q})
 }
 
+// Comms implements session.Session.
+func (s *Session) Comms(ctx context.Context, q session.CommsQuery) (session.CommChanges, error) {
+	return callSession[session.CommChanges](ctx, s, protocol.MethodComms, protocol.CommsParams{Session: s.name, CommsQuery: q})
+}
+
 // Parse implements session.Session.
 func (s *Session) Parse(ctx context.Context, text string) (session.ParseStatus, error) {
 	p, err := callSession[protocol.ParseReply](ctx, s, protocol.MethodParse, protocol.ParseParams{Session: s.name, Text: text, Dialect: s.dialect})

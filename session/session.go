@@ -148,7 +148,7 @@ type HistoryReader interface {
 }
 
 // Inspector is the part of a Session for editors and other tools that ask about code and
-// variables. Its methods need an idle worker, and none of them is a turn. A query that takes too
+// variables. Its methods need an idle worker, except Comms, and none of them is a turn. A query that takes too
 // long fails with ErrNoAnswer, or returns ParseUnknown; the next one may be faster.
 type Inspector interface {
 	// Complete returns possible continuations of text at cursor, which is in bytes.
@@ -167,6 +167,10 @@ type Inspector interface {
 	// TablePage returns rows of a data frame that was shown, as they are now, in the order of q.
 	// It may read and sort the whole frame, and has a second for that.
 	TablePage(ctx context.Context, q TableQuery) (TablePage, error)
+
+	// Comms returns the changes of the comms of notebooks, even while code runs. Comms are not in
+	// the timeline. Only code that has run in a notebook's dialect opens them.
+	Comms(ctx context.Context, q CommsQuery) (CommChanges, error)
 }
 
 // FileTransfer is the part of a Session for programs that put files into its working directory, and

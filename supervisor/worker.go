@@ -51,7 +51,7 @@ type worker struct {
 	done        chan struct{}  // closed when the session knows that the worker ended
 
 	generation uint64
-	calls      *workerCalls
+	codeObjects
 
 	display *display
 	typing  workerTyping
@@ -67,6 +67,12 @@ type worker struct {
 	readerTimerSet bool          // readerTimer is set
 	scanInterval   time.Duration // time until the next scan
 	lateScans      int           // scans repeated because of a late frame
+}
+
+// codeObjects holds what the code of a worker has outside of its turns.
+type codeObjects struct {
+	calls *workerCalls
+	comms *commTable // guarded by Session.mu
 }
 
 // startWorker starts a worker process.
@@ -125,7 +131,7 @@ func (s *Session) startWorkerBy(by sandbox.Mechanism, spec workers.Spec, grants 
 		sandboxView:    box.sandboxView,
 		mechanism:      by,
 		generation:     generation,
-		calls:          newWorkerCalls(),
+		codeObjects:    codeObjects{newWorkerCalls(), newCommTable(generation)},
 		proc:           proc,
 		conn:           ipc.NewConn(proc.channel, ipc.FromWorker),
 		stopReading:    make(chan struct{}),
@@ -322,6 +328,11 @@ func (w *worker) handleFrame(f ipc.Message) {
 	case ipc.Call:
 		w.startCall(f)
 		return
+	case ipc.Display:
+		if comm, ok := f.Data[commType]; ok {
+			w.applyComm(comm)
+			return
+		}
 	}
 	s.mu.Lock()
 	e := s.m.handleFrame(f)

@@ -154,6 +154,10 @@ const (
 // other types, never alone.
 const MIMETable = event.MIMETable
 
+// MIMEWidget is the type of a reference to a widget's comm, for front ends of notebooks. It comes with
+// a text, which all other readers show.
+const MIMEWidget = event.MIMEWidget
+
 // NewImageDisplay returns a Display with one type, an image. id may be empty.
 func NewImageDisplay(mime string, data []byte, id, title string) Display {
 	return event.NewImageDisplay(mime, data, id, title)

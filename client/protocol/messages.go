@@ -49,6 +49,7 @@ const (
 	MethodVariables    = "query/variables"
 	MethodInspect      = "query/inspect"
 	MethodTablePage    = "table/page"
+	MethodComms        = "comms/read"
 	MethodDestinations = "query/destinations"
 	MethodVisibleHome  = "query/visible_home"
 	MethodOutput       = "output/query"
@@ -321,6 +322,12 @@ type ParseParams struct {
 type TablePageParams struct {
 	Session string `json:"session"`
 	session.TableQuery
+}
+
+// CommsParams ask for changes of the comms of notebooks.
+type CommsParams struct {
+	Session string `json:"session"`
+	session.CommsQuery
 }
 
 // A ParseReply says whether text is a complete input.

@@ -66,6 +66,11 @@ func (p StartParams) WaitTime() time.Duration { return time.Duration(p.WaitMS) *
 func (p InputParams) WaitTime() time.Duration { return time.Duration(p.WaitMS) * time.Millisecond }
 func (p WaitParams) WaitTime() time.Duration  { return time.Duration(p.WaitMS) * time.Millisecond }
 
+func (p CommsParams) WithWaitTime(d time.Duration) any {
+	p.WaitMS = Millis(d)
+	return p
+}
+
 func (p StartParams) WithWaitTime(d time.Duration) any {
 	p.WaitMS = Millis(d)
 	return p

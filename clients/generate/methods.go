@@ -32,6 +32,7 @@ var rpcMethods = []rpcMethod{
 	{"MethodVariables", "protocol.NameParams", "session.Variables"},
 	{"MethodInspect", "protocol.QueryParams", "session.Inspection"},
 	{"MethodTablePage", "protocol.TablePageParams", "session.TablePage"},
+	{"MethodComms", "protocol.CommsParams", "session.CommChanges"},
 	{"MethodDestinations", "protocol.NameParams", "protocol.Destinations"},
 	{"MethodVisibleHome", "protocol.NameParams", "session.Visibility"},
 	{"MethodOutput", "protocol.OutputParams", "session.Output"},

@@ -54,6 +54,7 @@ func Run(t *testing.T, open func(t *testing.T, prepare ...workers.Preparation) s
 		{"windows of any size add up to the whole timeline, in both directions", testReadWindows},
 		{"the turn index summarizes each turn, also while it runs", testTurnSummaries},
 		{"a result follows its echo, and a display has its ID", testDisplays},
+		{"comms are merged, and are not events", testComms},
 		{"code may exit only where that is allowed", testExit},
 		{"a dialect reaches the worker only from the caller that asks for it", testDialects},
 		{"a silent turn runs, and readers do not see it", testSilentTurns},

@@ -3,6 +3,7 @@
 package jupyter
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -66,6 +67,14 @@ func TestKernel(t *testing.T) {
 	t.Run("runs magics for notebooks only", func(t *testing.T) {
 		t.Parallel()
 		newJupyterHome(t).runScript(t, "magics.py", "-v")
+	})
+
+	t.Run("sends widgets and their updates as ipykernel does", func(t *testing.T) {
+		t.Parallel()
+		if exec.Command(venvPython(t), "-c", "import ipywidgets").Run() != nil {
+			t.Skip("ipywidgets is not installed; scripts/setup-dev installs it")
+		}
+		newJupyterHome(t).runScript(t, "widgets.py", "-v")
 	})
 
 	t.Run("reports errors that do not end a cell", func(t *testing.T) {

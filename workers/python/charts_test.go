@@ -4,8 +4,10 @@ package python_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +87,33 @@ func TestWidgets(t *testing.T) {
 		}
 		if got != "IntSlider(value=3)\n[a widget, of which only this text is shown]" {
 			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("have comms from the first cell of a notebook on", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{python: python})
+		types := func(run result) string {
+			var all []string
+			for _, e := range run.Events {
+				if d, ok := e.(ipc.Display); ok {
+					all = append(all, slices.Sorted(maps.Keys(d.Data))...)
+				}
+			}
+			return strings.Join(all, " ")
+		}
+		const view, comm = "application/vnd.jupyter.widget-view+json", "application/vnd.turnstone.comm+json"
+		if got := types(w.RunCode("import ipywidgets; early = ipywidgets.Layout(); early.width = '1px'")); got != "" {
+			t.Errorf("without a notebook, the worker sends %s", got)
+		}
+		if got := types(w.runCell("late = ipywidgets.Layout(); display(late); display(early)")); got != comm+" "+view+" text/plain text/plain" {
+			t.Errorf("a cell sends %s", got)
+		}
+		if got := types(w.RunCode("late.width = '2px'; display(late)")); got != comm+" text/plain" {
+			t.Errorf("an agent's turn sends %s", got)
+		}
+		if got := types(w.runCell("import os\nif (pid := os.fork()) == 0:\n    ipywidgets.Layout().close(); os._exit(0)\n_ = os.waitpid(pid, 0)")); got != "" {
+			t.Errorf("a fork sends %s", got)
 		}
 	})
 

@@ -23,6 +23,7 @@
 //	changes     the user's modules whose files have changed since their import
 //	display     the last expression's value, display(), and matplotlib
 //	bundles     the representations that a value offers, by MIME type
+//	comms       the comms of widgets, for front ends of notebooks
 //	query       whether a text is a complete input, and the variables of user code
 //	completion  completions of a text
 //	tables      rows of data frames as text, for readers that page through them

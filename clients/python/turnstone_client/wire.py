@@ -187,6 +187,53 @@ class ClientList(_ClientList, total=False):
     pass
 
 
+class _CommBuffer(TypedDict):
+    path: Any
+    data: str
+
+
+class CommBuffer(_CommBuffer, total=False):
+    """A CommBuffer is the binary value at a path of a state, such as ['image', 0]."""
+
+    pass
+
+
+class _CommChanges(TypedDict):
+    next: int  # the cursor after these messages
+
+
+class CommChanges(_CommChanges, total=False):
+    """CommChanges is the answer to a CommsQuery. Of several updates of one comm it has the newest values. A new worker has no comms of the one before."""
+
+    seq: int  # of the last event before the answer: they belong to its turn
+    messages: List["CommMessage"]
+
+
+class _CommMessage(TypedDict):
+    op: Literal["open", "update", "close"]
+    id: str
+
+
+class CommMessage(_CommMessage, total=False):
+    """A CommMessage is a message about a comm of Jupyter: a named object in the worker, such as a widget, whose state front ends of notebooks mirror."""
+
+    target: str  # of CommOpen: what handles it in a front end
+    data: Any  # Data is a JSON object: for CommOpen the data with which the comm was opened, for CommUpdate the members of the state that have changed.
+    metadata: Any  # of CommOpen: a JSON object
+    buffers: List["CommBuffer"]
+
+
+class _CommsParams(TypedDict):
+    session: str
+
+
+class CommsParams(_CommsParams, total=False):
+    """CommsParams ask for changes of the comms of notebooks."""
+
+    after: int
+    wait_ms: int  # waits for a change, and then returns only the cursor
+
+
 class _Completion(TypedDict):
     start: int  # bytes
     matches: List[str]

@@ -120,6 +120,42 @@ export interface ClientList {
   clients: ConnectedClient[];
 }
 
+/** A CommBuffer is the binary value at a path of a state, such as ["image", 0]. */
+export interface CommBuffer {
+  path: unknown;
+  data: string;
+}
+
+/** CommChanges is the answer to a CommsQuery. Of several updates of one comm it has the newest values. A new worker has no comms of the one before. */
+export interface CommChanges {
+  /** the cursor after these messages */
+  next: number;
+  /** of the last event before the answer: they belong to its turn */
+  seq?: number;
+  messages?: CommMessage[];
+}
+
+/** A CommMessage is a message about a comm of Jupyter: a named object in the worker, such as a widget, whose state front ends of notebooks mirror. */
+export interface CommMessage {
+  op: "open" | "update" | "close";
+  id: string;
+  /** of CommOpen: what handles it in a front end */
+  target?: string;
+  /** Data is a JSON object: for CommOpen the data with which the comm was opened, for CommUpdate the members of the state that have changed. */
+  data?: unknown;
+  /** of CommOpen: a JSON object */
+  metadata?: unknown;
+  buffers?: CommBuffer[];
+}
+
+/** CommsParams ask for changes of the comms of notebooks. */
+export interface CommsParams {
+  session: string;
+  after?: number;
+  /** waits for a change, and then returns only the cursor */
+  wait_ms?: number;
+}
+
 /** A Completion lists texts that can replace text[Start:cursor]. */
 export interface Completion {
   /** bytes */
@@ -1422,6 +1458,7 @@ export interface Methods {
   "query/variables": { params: NameParams; result: Variables };
   "query/inspect": { params: QueryParams; result: Inspection };
   "table/page": { params: TablePageParams; result: TablePage };
+  "comms/read": { params: CommsParams; result: CommChanges };
   "query/destinations": { params: NameParams; result: Destinations };
   "query/visible_home": { params: NameParams; result: Visibility };
   "output/query": { params: OutputParams; result: Output };

@@ -103,6 +103,7 @@ func (d *Daemon) methodHandlers() map[string]rpcserver.Handler {
 		protocol.MethodComplete:         newHandler(d.handleComplete),
 		protocol.MethodInspect:          newHandler(d.handleInspect),
 		protocol.MethodTablePage:        newHandler(d.handleTablePage),
+		protocol.MethodComms:            newHandler(d.handleComms),
 		protocol.MethodParse:            newHandler(d.handleParse),
 		protocol.MethodVariables:        newHandler(d.handleVariables),
 		protocol.MethodDestinations:     newHandler(d.handleDestinations),
@@ -562,4 +563,12 @@ func (d *Daemon) handleVisibleHome(ctx context.Context, _ *rpcserver.Request, p 
 		return session.Visibility{}, err
 	}
 	return e.session.Visibility(ctx)
+}
+
+func (d *Daemon) handleComms(ctx context.Context, _ *rpcserver.Request, p protocol.CommsParams) (session.CommChanges, error) {
+	e, err := d.findSession(p.Session)
+	if err != nil {
+		return session.CommChanges{}, err
+	}
+	return e.session.Comms(ctx, p.CommsQuery)
 }

@@ -232,7 +232,7 @@ func TestExportNotebook(t *testing.T) {
 			silent[i].Silent = true
 		}
 		f := readNotebook(t, turnEvents(1, "x", "ok",
-			textBody("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true},"application/vnd.x+json":{"turnstone_library":["/local/path"]}}`)}, "text/html", "<b>\n</b>", timeline.MIMETable, `{"v":1}`, "application/vnd.x+json", `{"deep":[1]}`),
+			textBody("out\n"), echo("a\nb\n"), bundle(timeline.Display{Result: true, Meta: []byte(`{"text/html":{"isolated":true},"application/vnd.x+json":{"turnstone_library":["/local/path"]}}`)}, "text/html", "<b>\n</b>", timeline.MIMETable, `{"v":1}`, timeline.MIMEWidget, `{"model_id":"1"}`, "application/vnd.x+json", `{"deep":[1]}`),
 			bundle(timeline.Display{ID: "bar"}, "text/plain", "1"), bundle(timeline.Display{ID: "bar", Update: true}, "text/plain", "2"),
 			bundle(timeline.Display{ID: "never", Update: true}, "text/plain", "3"), timeline.OutputCleared{},
 			bundle(timeline.Display{}, "application/json", "{broken", "image/png", "\x89PNG"), echo("7\n")), silent)

@@ -204,7 +204,7 @@ func (o *notebookOutput) fillData(d timeline.Display) {
 	o.Data = make(map[string]any, len(d.Data)+1)
 	for mime, data := range d.Data {
 		switch _, kind, _ := strings.Cut(mime, "/"); {
-		case mime == timeline.MIMETable: // its handle means nothing outside the session
+		case mime == timeline.MIMETable || mime == timeline.MIMEWidget: // they mean nothing outside the session
 		case (kind == "json" || strings.HasSuffix(kind, "+json")) && json.Valid(data):
 			o.Data[mime] = json.RawMessage(data)
 		case utf8.Valid(data) && !isBitmap(mime):

@@ -88,6 +88,9 @@ func displayTypes(d timeline.Display) []string {
 			all = append(all, kind)
 		}
 	}
+	if len(all) > 1 { // the page shows a widget as text
+		all = slices.DeleteFunc(all, func(kind string) bool { return kind == timeline.MIMEWidget })
+	}
 	rank := func(kind string) int {
 		order := []string{"text/html", "image/svg+xml", "image/png", "image/jpeg", "image/webp", "image/gif", "text/markdown"}
 		if at := slices.Index(order, kind); at >= 0 {

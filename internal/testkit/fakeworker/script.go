@@ -90,6 +90,10 @@ func scriptCommands() map[string]scriptCommand {
 			return nil
 		},
 		"display": showDisplay,
+		"comm": func(w *fakeWorker, _ *workerTurn, a string) *ipc.RuntimeError {
+			w.sendFrame(ipc.Display{Data: map[string][]byte{"application/vnd.turnstone.comm+json": []byte(a)}, Kind: ipc.DisplayShown})
+			return nil
+		},
 		"clear":   func(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError { w.sendFrame(ipc.Clear{}); return nil },
 		"silent": func(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError {
 			w.printText(ipc.Stdout, fmt.Sprintln(t.silent))

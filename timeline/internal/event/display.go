@@ -27,6 +27,10 @@ const (
 // never comes alone, so no text mentions it.
 const MIMETable = "application/vnd.turnstone.table+json"
 
+// MIMEWidget is the type of a reference to a widget's comm, for front ends of notebooks. It comes with
+// a text, which all other readers show.
+const MIMEWidget = "application/vnd.jupyter.widget-view+json"
+
 // maxMarkdownBytes bounds, in bytes, the Markdown that is shown verbatim.
 const maxMarkdownBytes = 4 << 10
 
@@ -160,6 +164,7 @@ func (d Display) describeTypes() string {
 	}
 	if len(sizes) > 1 {
 		delete(sizes, MIMETable)
+		delete(sizes, MIMEWidget)
 	}
 	var parts []string
 	for _, mime := range slices.Sorted(maps.Keys(sizes)) {

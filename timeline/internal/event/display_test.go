@@ -43,7 +43,7 @@ func TestDisplay(t *testing.T) {
 		}
 	})
 
-	t.Run("a table leaves the text as it was", func(t *testing.T) {
+	t.Run("a table or a widget leaves the text as it was", func(t *testing.T) {
 		table := []byte(`{"v":1}`)
 		for _, d := range []Display{
 			{Data: map[string][]byte{"text/html": []byte("<p>")}},
@@ -52,7 +52,7 @@ func TestDisplay(t *testing.T) {
 			{Data: map[string][]byte{"text/html": []byte("<p>")}, Title: "DataFrame", Result: true},
 		} {
 			want, label := d.Text(), d.labelText()
-			d.Data[MIMETable] = table
+			d.Data[MIMETable], d.Data[MIMEWidget] = table, []byte(`{"model_id":"1"}`)
 			if got := d.Text(); got != want || d.labelText() != label {
 				t.Errorf("got %q, %q, want %q, %q", got, d.labelText(), want, label)
 			}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/comms"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/zmtp"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -35,7 +36,8 @@ type iopubMessage struct {
 	parent  *wire.Header
 	kind    string
 	content json.RawMessage
-	topic   string // of a welcome
+	comm    comms.Message // its metadata and buffers
+	topic   string        // of a welcome
 
 	// The event of the session after which the message must be sent, because it was its cause.
 	session *attachedSession
@@ -133,12 +135,17 @@ func (s *subscribers) signalSentLocked() {
 
 // publish sends a message that is not in a timeline to all peers.
 func (s *subscribers) publish(parent *wire.Header, kind string, content any) {
-	raw, err := json.Marshal(content)
+	s.publishComm(parent, comms.Message{Kind: kind, Content: content})
+}
+
+// publishComm sends a message that may have buffers to all peers.
+func (s *subscribers) publishComm(parent *wire.Header, m comms.Message) {
+	raw, err := json.Marshal(m.Content)
 	if err != nil {
 		s.kernel.printNotice("%v", err)
 		return
 	}
-	n := iopubMessage{parent: parent, kind: kind, content: raw}
+	n := iopubMessage{parent: parent, kind: m.Kind, content: raw, comm: m}
 	if n.session, _ = s.kernel.sessions.latestSession(); n.session != nil {
 		n.after = n.session.eventCursor()
 	}
@@ -245,6 +252,12 @@ func (sub *subscriber) setCursor(l *attachedSession, to timeline.Seq) {
 	sub.cursor = max(sub.cursor, to)
 }
 
+func (sub *subscriber) sentUntil() timeline.Seq {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	return sub.cursor
+}
+
 // sendMessage writes one message, if the peer has subscribed to its topic.
 func (sub *subscriber) sendMessage(n iopubMessage) error {
 	topic := n.topic
@@ -257,6 +270,7 @@ func (sub *subscriber) sendMessage(n iopubMessage) error {
 	m := wire.Message{
 		Identities: [][]byte{[]byte(topic)},
 		Header:     wire.NewHeader(sub.kernel.id, "kernel", n.kind), Content: n.content,
+		Metadata: n.comm.Metadata, Buffers: n.comm.Buffers,
 	}
 	if n.parent != nil {
 		m.Parent = *n.parent
@@ -296,13 +310,15 @@ func (sub *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*att
 	ctx, stop := context.WithCancel(sub.kernel.ctx)
 	defer stop()
 	events := make(chan timeline.Event) // unbuffered, so that the cursor advances as messages are sent
+	commsChanged := make(chan timeline.Seq)
 	if l != nil {
 		var reading sync.WaitGroup
 		defer reading.Wait()
 		defer stop()
 		reading.Go(func() { l.readEvents(ctx, after, events) })
+		reading.Go(func() { comms.Watch(ctx, l.session, commsChanged) })
 	}
-	s := &turnWriter{peer: sub, session: l}
+	s := &turnWriter{peer: sub, session: l, comms: l.newCommCursor(ctx)}
 	sub.setCursor(l, after)
 	if err := sub.flushQueue(); err != nil {
 		return nil, err
@@ -325,9 +341,14 @@ func (sub *subscriber) sendSession(l *attachedSession, after timeline.Seq) (*att
 			if err == nil {
 				err = sub.flushQueue()
 			}
+			if err == nil {
+				err = s.writeDueComms(ctx)
+			}
 		case <-s.ensureTimer().C:
 			s.timerRuns = false
 			err = s.flushText(false)
+		case s.commsDue = <-commsChanged:
+			err = s.writeDueComms(ctx)
 		case <-changed:
 		case <-sub.conn.Closed():
 			return nil, nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/comms"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/session"
 )
@@ -66,6 +67,7 @@ type kernel struct {
 	subs       subscribers
 	inputs     stdinChannel
 	pastInputs executionHistory
+	controls   comms.Controls
 
 	mu               sync.Mutex
 	rejectedMessages int

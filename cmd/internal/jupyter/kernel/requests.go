@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/comms"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -73,10 +74,8 @@ func (k *kernel) handleControlRequest(r *peerRequest) error {
 		k.publishIdle(&r.Header)
 	case "shutdown_request":
 		k.answerShutdown(r)
-	case "comm_info_request":
-		k.sendPlainReply(r, "comm_info_reply", map[string]any{"status": "ok", "comms": struct{}{}})
-	case "comm_open":
-		k.rejectComm(r)
+	case "comm_info_request", "comm_open", "comm_msg", "comm_close":
+		k.answerComm(r)
 	case "connect_request":
 		c := &k.options.Connection
 		k.sendPlainReply(r, "connect_reply", map[string]any{
@@ -123,14 +122,22 @@ func (k *kernel) languageInfo() (LanguageInfo, string) {
 	}
 }
 
-// rejectComm closes a comm that a front end opens, because sessions do not support comms.
-func (k *kernel) rejectComm(r *peerRequest) {
-	var content struct {
-		ID string `json:"comm_id"`
+// answerComm answers a message about comms. Those that have no answer are ignored.
+func (k *kernel) answerComm(r *peerRequest) {
+	ctx, cancel := context.WithTimeout(k.ctx, queryTimeout)
+	defer cancel()
+	l, err := k.sessions.ensureSession(ctx)
+	if err != nil {
+		l = &attachedSession{}
 	}
-	_ = json.Unmarshal(r.Content, &content)
+	if r.Header.Type == "comm_info_request" {
+		k.sendPlainReply(r, "comm_info_reply", comms.Info(ctx, l.session, r.Content))
+		return
+	}
 	k.publishBusy(&r.Header)
-	k.subs.publish(&r.Header, "comm_close", map[string]any{"comm_id": content.ID, "data": struct{}{}})
+	if m := k.controls.Answer(ctx, l.session, r.Header.Type, r.Content); m.Kind != "" {
+		k.subs.publishComm(&r.Header, m)
+	}
 	k.publishIdle(&r.Header)
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/comms"
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/timeline"
 	"github.com/turnstone-repl/turnstone/timeline/render"
 )
@@ -26,6 +28,9 @@ type turnWriter struct {
 	peer    *subscriber
 	session *attachedSession
 	turn    *sessionTurn // of the last event; nil before the first
+
+	comms    *comms.CommCursor
+	commsDue timeline.Seq // changes of comms are sent after this event; 0 without changes
 
 	stream        string // of text
 	text          []byte
@@ -84,6 +89,9 @@ func (tw *turnWriter) writeEvent(ctx context.Context, e timeline.Event) error {
 	}
 	if d, ok := e.Body.(timeline.Display); ok && len(d.Omitted) > 0 {
 		e.Body = tw.session.completeDisplay(ctx, d)
+	}
+	if err := tw.openComms(ctx, e); err != nil {
+		return err
 	}
 	if d, ok := e.Body.(timeline.Display); ok && d.Result && !d.Update {
 		return tw.writeResult(d)
@@ -191,6 +199,9 @@ func (tw *turnWriter) writeEnd(ctx context.Context, b timeline.TurnEnded) error 
 		tw.pendingErrors = tw.pendingStderr // such as R's warnings "In addition"
 	}
 	if err := tw.flushErrors(); err != nil {
+		return err
+	}
+	if err := tw.writeComms(ctx, false); err != nil {
 		return err
 	}
 	if r := tw.turn.ownRequest; r != nil { // the reply goes first, because some clients stop waiting at this status
@@ -359,4 +370,44 @@ func (tw *turnWriter) sendMessage(kind string, content any) error {
 	}
 	parent := tw.turn.parent
 	return tw.peer.sendMessage(iopubMessage{parent: &parent, kind: kind, content: raw})
+}
+
+// openComms sends the new comms to which an event may refer.
+func (tw *turnWriter) openComms(ctx context.Context, e timeline.Event) error {
+	switch b := e.Body.(type) {
+	case timeline.OutputCleared:
+		return tw.writeComms(ctx, true)
+	case timeline.Display:
+		if b.Data[timeline.MIMEWidget] != nil {
+			return tw.writeComms(ctx, true)
+		}
+	}
+	return nil
+}
+
+// writeDueComms sends changes of comms whose turn the peer knows.
+func (tw *turnWriter) writeDueComms(ctx context.Context) error {
+	if tw.commsDue == 0 || tw.commsDue > tw.peer.sentUntil() {
+		return nil
+	}
+	tw.commsDue = 0
+	return tw.writeComms(ctx, false)
+}
+
+// writeComms sends what has changed in the comms of the session; with hold, only the new ones.
+func (tw *turnWriter) writeComms(ctx context.Context, hold bool) error {
+	var parent *wire.Header
+	if tw.turn != nil {
+		parent = &tw.turn.parent
+	}
+	for _, m := range tw.comms.Read(ctx, hold) {
+		raw, err := json.Marshal(m.Content)
+		if err == nil {
+			err = tw.peer.sendMessage(iopubMessage{parent: parent, kind: m.Kind, content: raw, comm: m})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/comms"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/wire"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
@@ -446,6 +447,14 @@ func (s *attachedSession) fetchBlob(ctx context.Context, b timeline.Blob, room i
 		return nil, session.Errorf(session.KindTooLarge, "%d bytes do not fit into a message", b.Bytes)
 	}
 	return session.ReadBlob(ctx, s.session, b)
+}
+
+// newCommCursor returns the position of a new peer. s may be nil.
+func (s *attachedSession) newCommCursor(ctx context.Context) *comms.CommCursor {
+	if s == nil {
+		return comms.NewCommCursor(ctx, nil)
+	}
+	return comms.NewCommCursor(ctx, s.session)
 }
 
 // cursorAfter returns the cursor after an event.

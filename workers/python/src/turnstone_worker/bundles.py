@@ -36,6 +36,8 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 class Bundle:
     """The types of one value, while they are collected."""
 
+    mirrors = staticmethod(lambda model: False)  # whether front ends have the comm of this widget
+
     def __init__(self, name, include=None, exclude=None):
         self.name = name  # of the value's type
         self.include = include or None  # the types that the caller of display() asked for; None for all
@@ -81,7 +83,7 @@ class Bundle:
 
     def shows_itself(self, value):
         """Lets a value show itself, by printing or displaying; reports whether it did."""
-        if _goes_on_as_text(value):
+        if _goes_on_as_text(value, self.mirrors):
             return True
         if not has(value, "_ipython_display_") or chart(value) is not None:
             return False
@@ -117,7 +119,7 @@ class Bundle:
         if type(mime) is not str or not 0 < len(mime.encode("utf-8", "replace")) <= _MOST_NAME or not mime.isprintable():
             self.say("%s of %s has a type that is no MIME type: %.80r" % (source, self.name, mime))
             return False
-        if mime == _WIDGET:
+        if mime == _WIDGET and not (isinstance(data, dict) and self.mirrors(data.get("model_id"))):
             self.is_widget = True
             return True
         if not self.wants(mime) or mime == "text/plain" and mime in self.data:
@@ -229,10 +231,12 @@ def _without_nan(value):
     return value
 
 
-def _goes_on_as_text(value):
-    """Makes a bar of tqdm.notebook, which is a widget, one of text; reports whether the value is such a bar."""
+def _goes_on_as_text(value, mirrors):
+    """Makes a bar of tqdm.notebook, which is a widget, one of text, unless front ends have its comm; reports whether it did."""
     std = sys.modules.get("tqdm.std")
     if std is None or type(value).__name__ != "TqdmHBox" or type(value).__module__ != "tqdm.notebook":
+        return False
+    if mirrors(value.model_id):
         return False
     bar, ended = value.pbar, []
     show = std.tqdm.status_printer(bar.fp)

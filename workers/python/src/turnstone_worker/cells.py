@@ -59,6 +59,7 @@ class Cells:
         """Compiles and runs the source of a turn. Errors of the code are raised."""
         self.dialect = dialect
         self.display.captured = None  # an interrupt may have left it
+        self.display.comms.begin(dialect)
         name = "<cell %d>" % number
         try:
             code = source.decode("utf-8")

@@ -16,6 +16,7 @@ from time import sleep
 from turnstone_worker import bundles, imports
 from turnstone_worker.bundles import Bundle
 from turnstone_worker.codec import text
+from turnstone_worker.comms import Comms
 from turnstone_worker.formatters import printed
 from turnstone_worker.natives import resemble
 
@@ -36,10 +37,12 @@ class Display:
         self.shell = None  # the functions that libraries have registered, if any has
         self.handles = 0  # number of generated ids
         self.captured = None  # the displays of a cell that captures them
+        self.comms = Comms(channel)
 
     def install(self):
         os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have, too
         sys.displayhook = self.show
+        Bundle.mirrors = self.comms.mirrors
 
         def display(*values, include=None, exclude=None, metadata=None, display_id=None, raw=False, clear=False, **options):
             """Shows values, each as well as a reader can: as an image, a table, a chart or text.

@@ -58,6 +58,7 @@ def install(worker):
     imports.when("sympy.interactive.printing", worker.display.teach_sympy)
     imports.when("plotly.io._renderers", worker.display.teach_plotly)
     imports.when("bokeh.io.showing", worker.display.teach_bokeh)
+    imports.when("comm", worker.display.comms.teach)
     imports.when("multiprocessing.context", _multiprocessing)
     sys.meta_path.insert(0, imports.Finder)
 
