@@ -202,4 +202,33 @@ func TestJupyterLab(t *testing.T) {
 			t.Errorf("%d cells ran, want only the failed one", ran)
 		}
 	})
+	// A real front end also checks the versions, the models and the order of messages.
+	t.Run("shows widgets that Python moves, also after it has been opened again", func(t *testing.T) {
+		t.Parallel()
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		python := filepath.Join(cache, "turnstone", "jupyterlab", "bin", "python3")
+		if exec.Command(python, "-c", "import ipywidgets").Run() != nil {
+			t.Skip("no ipywidgets for JupyterLab: scripts/setup-dev installs it")
+		}
+		b := openTab(t)
+		l := startJupyterLab(t, "--lang python --python "+python)
+		l.openNotebook(b, "Python (Turnstone)")
+		b.runCell("import ipywidgets\nbar = ipywidgets.IntProgress(max=100)\nipywidgets.HBox([ipywidgets.Label('work'), bar])")
+		b.waitOutput("there is a bar", `out.querySelector(".widget-label")?.innerText === "work" && out.querySelector(".progress-bar")?.style.width === "0%"`)
+		b.runCell("import time\nfor i in range(40): bar.value = i + 1\nwhile True: time.sleep(0.01)")
+		b.waitOutput("it moves while the cell runs", `out.querySelector(".progress-bar")?.style.width === "40%"`)
+		b.pressKeys("\x1b")
+		b.pressKeys("ii")
+		b.waitAnswered()
+		evalExpression[bool](b, `(jupyterapp.commands.execute("docmanager:save"), true)`)
+		b.waitUntil("it is saved", `!jupyterapp.shell.currentWidget.context.model.dirty`)
+		b.openAddress(l.address + "/lab/tree/Untitled.ipynb?token=" + labToken)
+		b.waitOutput("the bar is there again", `out.querySelector(".progress-bar")?.style.width === "40%"`)
+		b.runCell("bar.value = 70")
+		b.waitOutput("it still moves", `out.querySelector(".progress-bar")?.style.width === "70%"`)
+		b.takeScreenshot("jupyterlab-widgets")
+	})
 }
