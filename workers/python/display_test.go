@@ -72,7 +72,7 @@ class Offers(Silent):
 		s := workerSetup{python: displayPython()}
 		image := "[image image/png]"
 		for name, cases := range map[string][]struct{ code, want string }{
-			"matplotlib": {{"from matplotlib.figure import Figure; f = Figure(); f.subplots().plot([1]); display(f)", image}},
+			"matplotlib": {{"from matplotlib.figure import Figure; f = Figure(); f.subplots().plot([1]); display(f)", "[display figure-1: image/png text/plain] <Figure size 640x480 with 1 Axes>\n"}},
 			"PIL": {
 				{"from PIL import Image; im = Image.new('RGB', (9, 9)); im.show(); print('after')", image + "after\n"},
 				{"im.convert('CMYK').show(); im.convert('F').show()", image + image},

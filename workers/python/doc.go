@@ -22,6 +22,7 @@
 //	hints       a hint for inputs that are shell or notebook commands, not Python
 //	changes     the user's modules whose files have changed since their import
 //	display     the last expression's value, display(), and matplotlib
+//	pretty      the text of values in notebooks, with one line for each element of a wide container
 //	bundles     the representations that a value offers, by MIME type
 //	comms       the comms of widgets, for front ends of notebooks
 //	query       whether a text is a complete input, and the variables of user code

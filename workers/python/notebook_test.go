@@ -97,7 +97,7 @@ func TestNotebook(t *testing.T) {
 				{"%time", ""},
 				{"def f(n):\n    %time m = n + 1\n    return m\nf(1)", "~" + timeText + "2\n"},
 				{"import asyncio\nasync def g(): return 7\n%time await g()", "~" + timeText + "7\n"},
-				{"%%time\nz = 8\nprint('in')\nz", "~in\n8\n" + timeText},
+				{"%%time\nz = 8\nprint('in')\nz", "~in\n" + timeText + "8\n"},
 				{"%%time\n\n!echo child\n1/0", "~child\n" + timeText + "<err>Traceback.*line 4, in <module>\n    1/0\n.*ZeroDivisionError: division by zero\n</err>"},
 				{"%timeit -n 3 -r 2 x + 1", "~" + loopsText},
 				{"r = %timeit -n3 -r2 -q -o x + 1\nr.loops, r.repeat, r.best <= r.average <= r.worst, len(r.all_runs)", "(3, 2, True, 2)\n"},
@@ -105,7 +105,7 @@ func TestNotebook(t *testing.T) {
 				{"'s' in globals() or 't' in globals()", "False\n"},
 
 				{"%%capture kept\nimport sys\nprint('out')\nprint('err', file=sys.stderr)\n!echo child\ndisplay({'text/plain': 'shown', 'text/html': '<b>'}, raw=True)\n5", ""},
-				{"kept.stdout, kept.stderr, [sorted(o.data) for o in kept.outputs], str(kept)", "('out\\nchild\\n', 'err\\n', [['text/html', 'text/plain'], ['text/plain']], 'out\\nchild\\n')\n"},
+				{"kept.stdout, kept.stderr, [sorted(o.data) for o in kept.outputs], str(kept)", "('out\\nchild\\n',\n 'err\\n',\n [['text/html', 'text/plain'], ['text/plain']],\n 'out\\nchild\\n')\n"},
 				{"kept()", "out\nchild\n<err>err\n</err>[display: text/html text/plain] shown\n[result: text/plain]\n"},
 				{"%%capture\nprint('gone')", ""},
 				{"%%capture kept\nawait asyncio.sleep(0)\nfrom turnstone import clear_output\ndisplay(1)\nclear_output()\ndisplay(2)", ""},
@@ -158,6 +158,38 @@ func TestNotebook(t *testing.T) {
 		})
 	})
 
+	t.Run("a wide value has one line for each element", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w, k := startWorker(t, s), strings.Repeat("k", 30)
+			wantCells(t, w, [][2]string{
+				{"import collections\nkey = 'k' * 30", ""},
+				{"[1, {'a': (2,)}], {3, 1, 2}, frozenset(), int, ...", "([1, {'a': (2,)}], {1, 2, 3}, frozenset(), int, Ellipsis)\n"},
+				{"[key, (key, key, 1), key]", "['" + k + "',\n ('" + k + "', '" + k + "', 1),\n '" + k + "']\n"},
+				{"{1: {key: key, 2: key}}", "{1: {'" + k + "': '" + k + "',\n  2: '" + k + "'}}\n"},
+				{"class Two:\n    def __repr__(self): return 'a\\nb'\nTwo(), [Two()]", "(a\n b,\n [a\n  b])\n"},
+				{"collections.Counter('aab'), collections.OrderedDict(a=1), collections.defaultdict(list, b=[])",
+					"(Counter({'a': 2, 'b': 1}),\n OrderedDict([('a', 1)]),\n defaultdict(list, {'b': []}))\n"},
+				{"def f(x, *, y=1): pass\nf", "<function __main__.f(x, *, y=1)>\n"},
+				{"loop = [1]\nloop.append(loop)\nloop", "[1, [...]]\n"},
+			})
+			many := w.runCell("list(range(2000))").Transcript()
+			if strings.Count(many, "\n") != 1001 || !strings.HasSuffix(many, " 999,\n ...]\n") {
+				t.Errorf("a long list: %.60q … %q", many, many[max(0, len(many)-60):])
+			}
+			if plain := w.RunCode("[key, key, key]").Transcript(); strings.Count(plain, "\n") != 1 {
+				t.Errorf("outside of a notebook: %q", plain)
+			}
+		})
+	})
+
+	t.Run("a list of variables may be of some types only", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			wantCells(t, startWorker(t, s), [][2]string{{"a, b, c = 1, 'b', 2.5", ""}, {"%who str", "b\n"}})
+		})
+	})
+
 	// Each case is a report about another kernel.
 	t.Run("known faults of other kernels are absent", func(t *testing.T) {
 		t.Parallel()
@@ -175,7 +207,7 @@ func TestNotebook(t *testing.T) {
 				{"def test(msg):\n    %time variable = msg\n    print(variable)\ntest('moin')", "~" + timeText + "moin\n"}, // ipython 13137
 				{"%%time\na = 1\nb = 2\nc = 3", "~" + timeText},                                                            // ipython 11811, 11813
 				{"a, b, c", "(1, 2, 3)\n"},                                                                                 // the same
-				{"%%time\nx = 10\nx = x*2\nx", "~20\n" + timeText},                                                         // ipython 11707
+				{"%%time\nx = 10\nx = x*2\nx", "~" + timeText + "20\n"},                                                    // ipython 11707
 				{"%%time # a comment\n5;", "~" + timeText},                                                                 // ipython 13057
 				{"%config a \\\n    -p b\nc", "3\n"},                                                                       // jupytext 209
 				{"%%timeit", "~<err>.*SyntaxError.*"},                                                                      // pyzo 363

@@ -238,7 +238,7 @@ func TestMatplotlib(t *testing.T) {
 		return list
 	}
 	one := images("plt.plot([1, 2]); plt.title('rising');")
-	if len(one) != 1 || one[0].Title != "rising" || one[0].Update || len(one[0].Data) != 1 {
+	if len(one) != 1 || one[0].Title != "rising" || one[0].Update || string(one[0].Data["text/plain"]) != "<Figure size 640x480 with 1 Axes>" {
 		t.Fatalf("the end of a cell: %d images", len(one))
 	}
 	if got := images("1"); len(got) != 0 {

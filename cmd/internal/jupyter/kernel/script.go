@@ -340,7 +340,11 @@ func (tw *turnWriter) writeDisplay(d timeline.Display) error {
 	if d.Update {
 		kind = "update_display_data"
 	}
-	return tw.sendMessage(kind, map[string]any{"data": mimeBundle(d), "metadata": d.PortableMeta(), "transient": displayTransient(d)})
+	data := mimeBundle(d)
+	if _, ok := data["text/plain"]; !ok && d.Title != "" {
+		data["text/plain"] = "<" + d.Title + " object>"
+	}
+	return tw.sendMessage(kind, map[string]any{"data": data, "metadata": d.PortableMeta(), "transient": displayTransient(d)})
 }
 
 // writeResult sends the value of the turn, whose echo has come before it. As in IPython, its bundle always

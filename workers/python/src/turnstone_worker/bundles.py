@@ -39,7 +39,7 @@ class Bundle:
     mirrors = staticmethod(lambda model: False)  # whether front ends have the comm of this widget
 
     def __init__(self, name, include=None, exclude=None):
-        self.name = name  # of the value's type
+        self.name = self.title = name  # of the value's type
         self.include = include or None  # the types that the caller of display() asked for; None for all
         self.exclude = exclude or ()
         self.data = {}  # bytes by MIME type

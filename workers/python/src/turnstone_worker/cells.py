@@ -10,7 +10,7 @@ import os
 import sys
 from _thread import get_ident
 
-from turnstone_worker import imports
+from turnstone_worker import imports, pretty
 from turnstone_worker.changes import Imported
 from turnstone_worker.codec import text
 from turnstone_worker.frames import entry, is_ours, is_program
@@ -60,6 +60,7 @@ class Cells:
         self.dialect = dialect
         self.display.captured = None  # an interrupt may have left it
         self.display.comms.begin(dialect)
+        self.display.text = pretty.text if dialect == "notebook" else repr
         name = "<cell %d>" % number
         try:
             code = source.decode("utf-8")

@@ -17,8 +17,8 @@ from turnstone_worker import bundles, imports
 from turnstone_worker.bundles import Bundle
 from turnstone_worker.codec import text
 from turnstone_worker.comms import Comms
-from turnstone_worker.formatters import printed
 from turnstone_worker.natives import resemble
+from turnstone_worker.pretty import printed
 
 # Values of these types have only their repr, so no other method is called.
 _PLAIN = frozenset((int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type, type(None), type(len), type(sys)))
@@ -38,6 +38,7 @@ class Display:
         self.handles = 0  # number of generated ids
         self.captured = None  # the displays of a cell that captures them
         self.comms = Comms(channel)
+        self.text = repr  # the function for the text of values
 
     def install(self):
         os.environ.setdefault("MPLBACKEND", "agg")  # children inherit it, so it must be a backend that they have, too
@@ -93,7 +94,7 @@ class Display:
         # the input's line.
         _last, builtins._ = getattr(builtins, "_", None), None
         if type(value) in _PLAIN and not self._is_mixed(value) or self.channel.forked:
-            self._echo(repr(value))
+            self._echo(self.text(value))
         else:
             self._show(value)
         builtins._ = value
@@ -148,10 +149,12 @@ class Display:
         bundle = Bundle("the value") if raw else Bundle(type(value).__name__, include, exclude)
         if not raw and bundle.shows_itself(value):
             return
+        if raw or not bundle.wants("text/plain"):
+            bundle.title = ""
         if raw:
             bundle.add_all(value, metadata)
         elif type(value) in _PLAIN:
-            bundle.add("text/plain", repr(value))
+            bundle.add("text/plain", self.text(value))
         else:
             echo = self._collect(bundle, value)
             self._catch(bundle, self._complete, bundle, value)
@@ -197,12 +200,12 @@ class Display:
         if kind.__name__ == "GT" and str(kind.__module__).startswith("great_tables."):
             return repr(getattr(value, "_tbl_data", None))  # its own repr shows its internals
         if _has_text(value):
-            return repr(value)
+            return self.text(value)
         self._catch(bundle, self._complete, bundle, value)
         for mime in ("text/markdown", "text/latex"):
             if mime in bundle.data:
                 return bundle.data[mime].decode()
-        return None if bundle.data else repr(value)
+        return None if bundle.data else self.text(value)
 
     def _pictures(self, bundle, value):
         bundle.ask_for_all(value)
@@ -251,8 +254,8 @@ class Display:
             message["meta"] = meta
         if name is not None:
             message["id"] = text(str(name))
-        if title or "text/plain" not in bundle.data and not bundle.has_picture():
-            message["title"] = text(title or bundle.name, 200)
+        if title or "text/plain" not in bundle.data and bundle.title:
+            message["title"] = text(title or bundle.title, 200)
         self.deliver(message)
 
     def deliver(self, message):
@@ -450,7 +453,7 @@ class Display:
         else:
             name = known[0]
         bundle = Bundle("Figure")
-        bundle.data["image/png"] = data
+        bundle.data.update({"image/png": data, "text/plain": repr(figure).encode("utf-8", "backslashreplace")})
         self._send(bundle, "display", name, known is not None, _title(figure))
         self._tell(bundle)
         self.sent[figure] = name, data

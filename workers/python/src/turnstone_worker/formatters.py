@@ -1,7 +1,5 @@
-"""Functions that show values of a type, in IPython's form. Libraries such as sympy register theirs here.
-
-A value's method _repr_pretty_ serves the same purpose: it writes the value's text to a printer.
-"""
+"""Functions that show values of a type, in IPython's form. Libraries such as sympy register theirs here."""
+from turnstone_worker.pretty import printed
 
 
 class _Formatter:
@@ -48,60 +46,3 @@ class Shell:
         if function is None:
             return None
         return printed(function, value)
-
-
-def printed(function, value):
-    """Returns the text that a function writes for a value; None if it needs parts of IPython that are missing here."""
-    printer = _Printer()
-    try:
-        function(value, printer, False)
-        return "".join(printer.parts)
-    except Exception:
-        return None
-
-
-class _Group:
-    """A context manager for a group in a printer's output."""
-
-    def __init__(self, printer, indent, open, close):
-        self.printer, self.indentation, self.open, self.close = printer, indent, open, close
-
-    def __enter__(self):
-        self.printer.begin_group(self.indentation, self.open)
-
-    def __exit__(self, *error):
-        self.printer.end_group(self.indentation, self.close)
-
-
-class _Printer:
-    """The printer to which a function for text writes: like IPython's, but without line breaking."""
-
-    def __init__(self):
-        self.parts = []
-        self.text = self.parts.append
-        self.indentation = 0
-
-    def breakable(self, sep=" "):
-        self.text(sep)
-
-    def break_(self):
-        self.text("\n" + " " * self.indentation)
-
-    def begin_group(self, indent=0, open=""):
-        self.text(open)
-        self.indentation += indent
-
-    def end_group(self, dedent=0, close=""):
-        self.indentation -= dedent
-        self.text(close)
-
-    def group(self, indent=0, open="", close=""):
-        return _Group(self, indent, open, close)
-
-    def indent(self, indent):
-        return self.group(indent)
-
-    def pretty(self, value):
-        function = getattr(type(value), "_repr_pretty_", None)
-        text = printed(function, value) if function is not None else None
-        self.text(repr(value) if text is None else text)

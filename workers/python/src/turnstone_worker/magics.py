@@ -205,16 +205,18 @@ def set_env(arguments):
 
 
 def who(arguments):
-    _list("\t".join, lambda variable: variable["name"])
+    """%who [type ...]"""
+    _list("\t".join, arguments, lambda variable: variable["name"])
 
 
 def whos(arguments):
-    _list("\n".join, lambda variable: "%-20s %-20s %s" % (variable["name"], variable["type"], variable.get("shape", "")))
+    """%whos [type ...]"""
+    _list("\n".join, arguments, lambda variable: "%-20s %-20s %s" % (variable["name"], variable["type"], variable.get("shape", "")))
 
 
-def _list(join, describe):
+def _list(join, types, describe):
     found = query.list_variables(_names()[0])
-    print(join(map(describe, found["variables"])))
+    print(join(describe(variable) for variable in found["variables"] if not types.strip() or variable["type"] in types.split()))
     if found["more"]:
         print("[%d more]" % found["more"])
 
@@ -280,13 +282,18 @@ def timed(started, value):
 
 
 class timing:
-    """%time of a statement, and %%time."""
+    """%time of a statement, and %%time. The value of a cell is shown after its time."""
 
     def __enter__(self):
+        self.hook, self.values = sys.displayhook, []
+        sys.displayhook = self.values.append
         self.started = clock()
 
     def __exit__(self, *error):
+        sys.displayhook = self.hook
         timed(self.started, None)
+        for value in self.values:
+            self.hook(value)
 
 
 def time_block(code):
