@@ -325,6 +325,18 @@ finish <- function() {
   sent <<- withheld <<- complaints <<- 0L
 }
 
+# Called at the end of a notebook's cell. As in IRkernel, the next cell starts with an empty page and
+# without the settings of par() and layout(). Otherwise its drawings would change a plot above it.
+end_cell <- function() {
+  finish()
+  if (Sys.getpid() != owner) return()
+  for (device in devices) contain({
+    device$inspected <- TRUE
+    if (is_open(device)) grDevices::dev.off(device$number)
+  })
+  collect()
+}
+
 # Called before text, so that images and text are in order: before the first text after a drawing,
 # then less and less often. Returns one of the results below.
 before_text <- function() {
@@ -398,4 +410,4 @@ show_figures <- function(pyplot) {
   invisible()
 }
 
-list(open = open, finish = finish, before_text = before_text, show_matplotlib = show_matplotlib)
+list(open = open, finish = finish, end_cell = end_cell, before_text = before_text, show_matplotlib = show_matplotlib)

@@ -198,6 +198,7 @@ list(
   width = follow_width,
   asks = asks,
   finish = function() plots$finish(),
+  end_cell = function() plots$end_cell(),
   page = function() plots$before_text(),
   refresh = function() functions(),
   variables = function() shim_value("turnstone_variables", ls(globalenv())),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static SEXP quietly, finish_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, table_function, parse_function, value_function, width_function, asks_call;
+static SEXP quietly, finish_call, end_cell_call, page_call, variables_call, refresh_call, listen_call, complete_function, inspect_function, table_function, parse_function, value_function, width_function, asks_call;
 static bool drawing;                /* a device of ours has been opened */
 static unsigned long texts, look_at; /* since the last drawing: texts written, and at which one to look again */
 static int running;
@@ -120,6 +120,9 @@ void code_load(void) {
 				R_PreserveObject(asks_call = Rf_lang1(asks));
 			if (finish != NULL)
 				R_PreserveObject(finish_call = Rf_lang1(finish));
+			SEXP end_cell = element(functions, "end_cell");
+			if (end_cell != NULL)
+				R_PreserveObject(end_cell_call = Rf_lang1(end_cell));
 			SEXP page = element(functions, "page");
 			if (page != NULL)
 				R_PreserveObject(page_call = Rf_lang1(page));
@@ -175,12 +178,16 @@ bool code_asks(void) {
 	return asks != NULL && TYPEOF(asks) == R_LGLSXP; /* NULL after an interrupt */
 }
 
-void code_finish(void) {
-	if (!drawing || finish_call == NULL)
+static void finish(SEXP call) {
+	if (!drawing || call == NULL)
 		return;
-	eval(finish_call, R_BaseEnv);
+	eval(call, R_BaseEnv);
 	code_drawing();
 }
+
+void code_finish(void) { finish(finish_call); }
+
+void code_end_cell(void) { finish(end_cell_call); }
 
 /* The result of a look at a page. worker.R uses the same values. */
 enum { PAGE_NONE, PAGE_UNCHANGED, PAGE_SENT, PAGE_INTERRUPTED };

@@ -152,12 +152,16 @@ static value field(fields *f, const char *name, value_kind kind) {
 	return (value){INVALID, 0, {(const uint8_t *)"", 0}};
 }
 
-/* flag_field returns a boolean field, or false if it is absent. */
-static bool flag_field(fields *f, const char *name) {
+static bool has_field(fields *f, const char *name) {
 	for (int i = 0; i < f->n; i++)
 		if (is(f->key[i], name))
-			return field(f, name, TRUTH).number;
+			return true;
 	return false;
+}
+
+/* flag_field returns a boolean field, or false if it is absent. */
+static bool flag_field(fields *f, const char *name) {
+	return has_field(f, name) && field(f, name, TRUTH).number;
 }
 
 static uint64_t uint_field(fields *f, const char *name, uint64_t least, uint64_t most) {
@@ -195,6 +199,7 @@ const char *decode(bytes in, message *m) {
 		m->turn = uint_field(&f, "turn", 1, UINT64_MAX);
 		m->input = field(&f, "input", BINARY).data;
 		m->silent = flag_field(&f, "silent");
+		m->cell = has_field(&f, "dialect") && is(field(&f, "dialect", STRING).data, "notebook");
 	} else if (is(type, "turn_input")) {
 		m->type = TURN_INPUT;
 		m->turn = uint_field(&f, "turn", 0, UINT64_MAX);

@@ -33,6 +33,7 @@ static struct {
 	uint64_t turn, seq, level; /* seq and level: of the last interrupt that was acted on */
 	bool started;       /* R has got a line, or the turn is the start-up */
 	bool silent;
+	bool cell; /* the input is a cell of a notebook */
 	bool interrupted;
 	bool complained; /* R has printed an error since the last interrupt */
 	uint64_t unrun;  /* lines that were dropped */
@@ -228,6 +229,7 @@ void console_take(const message *m) {
 		state.complained = false;
 		state.input.taken = 0;
 		state.silent = m->silent;
+		state.cell = m->cell;
 		state.turn = m->turn, state.seq = state.level = state.unrun = 0;
 		bool bom = m->input.n >= 3 && memcmp(m->input.at, "\xef\xbb\xbf", 3) == 0;
 		add(&state.input, m->input.at + 3 * bom, m->input.n - 3 * bom); /* R rejects a byte order mark */
@@ -400,7 +402,10 @@ static bool new_error(void) {
 /* finish ends the turn. It is called without the lock. */
 static void finish(void) {
 	bool other_error = new_error(), waits = interrupt_waits(); /* before our own code takes it */
-	code_finish();
+	if (state.cell)
+		code_end_cell();
+	else
+		code_finish();
 	terminal_flush();
 
 	take(&state.lock);

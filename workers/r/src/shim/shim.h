@@ -76,6 +76,7 @@ typedef struct {
 	bytes input, text, value;
 	enum { COMPLETE, PARSE, VARIABLES, INSPECT, TABLE } kind; /* of a query */
 	bool eof, more, failed, silent;
+	bool cell; /* the input is a cell of a notebook */
 } message;
 
 /* decode reads a frame's payload. It returns an error text, or NULL. The pointers in the
@@ -211,6 +212,7 @@ void code_learn_browser(void); /* makes R's browser ask once, so that console.c 
 void code_load(void);
 void code_listen(void);    /* to errors; once, at the top level */
 void code_finish(void);
+void code_end_cell(void); /* code_finish at the end of a notebook's cell */
 bool code_functions(void); /* the list of functions of the host has changed */
 bool code_width(void);     /* R's width follows the terminal's */
 bool code_asks(void);      /* reports whether readline() or menu() reads */
