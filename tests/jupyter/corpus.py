@@ -80,6 +80,9 @@ R = {
 }
 
 
+PICTURE = "image/png"
+
+
 def notebook(cells, kernel, language):
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     nb.metadata.kernelspec = {"name": kernel, "display_name": kernel, "language": language}
@@ -102,6 +105,8 @@ def run(corpus, kernel, language):
 
 
 def plain(text):
+    text = re.sub(r"(<cell \d+>|\S*/ipykernel_\d+/\d+\.py):", "CELL:", text)
+    text = re.sub(r"/\S*/tmp[a-z0-9_]{8}\b", "DIRECTORY", text)
     text = re.sub(r"[\d.e+]+ (ns|[μµ]s|ms|s)\b", "TIME", text)
     text = re.sub(r"<(?:[\w.]+\.)?(\w+)(?: object| at 0x[0-9a-f]+)+>", r"<\1 object>", text.replace("\r\n", "\n"))
     text = re.sub(r"\x1b\[[0-9;]*m", "", text) if text.count("\x1b") > 2 else text
@@ -127,34 +132,54 @@ def normal(outputs, language):
             f[2] = plain(f[2])
             if language == "R" and f[1] == "stderr":
                 f[2] = warning_of(f[2])
-    if language == "R":  # IRkernel reports warnings at once, while R itself waits until the expression is done
-        found.sort(key=lambda f: f[:2] == ["stream", "stderr"])
-    return found
+    return joined(in_order_of_kind(found)) if language == "R" else found
+
+
+def joined(found):
+    """Joins texts of values that follow each other, which repl's kernel sends together."""
+    done = []
+    for f in found:
+        if done and f[0] == done[-1][0] == "value" and PICTURE not in (f[1], done[-1][1]) and isinstance(f[1], str) and isinstance(done[-1][1], str):
+            done[-1][1] += " " + f[1]
+        else:
+            done.append(f)
+    return done
+
+
+def in_order_of_kind(found):
+    """Puts what IRkernel sends at another time last: a picture, which it sends when the expression is done,
+    and warnings, which it sends at once, while R itself waits until the expression is done."""
+    return sorted(found, key=lambda f: (f[1] == PICTURE) + 2 * (f[:2] == ["stream", "stderr"]))
 
 
 def warning_of(text):
     """Returns a warning without its layout, in which IRkernel differs from R."""
-    text = re.sub(r"Warning message( in [^\n]*)?:\n(In [^\n]* : )?", "", text)
+    text = re.sub(r"Warning messages?( in [^\n]*)?:\n(In [^\n]* : )?", "", text)
+    text = re.sub(r"^\d+: | +$|\n(?=\n)", "", text, flags=re.M)
     return text.replace("“", "").replace("”", "").strip()
 
 
 def error_of(o, language):
     if language == "R":  # IRkernel names every error ERROR, with R's sentence around the message
-        return re.sub(r"^Error( in [^\n]*?)?: ?\n?", "", o.evalue).strip()
+        text = re.sub(r"^Error( in [^\n]*?)?: ?\n?", "", o.evalue).strip()
+        return re.sub(r"^<text>:\d+:\d+: |( in \"|\n\d+: ).*", "", text, flags=re.S)  # of syntax errors, with the place
     return [o.ename, re.sub(r"\([^()]*, line (\d+)\)$", r"(line \1)", o.evalue)]
 
 
 def value_of(o, language):
     data = {m: plain(d) if isinstance(d, str) else d for m, d in o.data.items()}
-    if language == "R":  # IRkernel displays values, also as types that R does not produce
-        return ["value", "image/png" if "image/png" in data else data.get("text/plain")]
-    if o.output_type == "display_data" and data.get("text/plain", "").endswith(" object>") or "text/markdown" in data:
-        data.pop("text/plain" if len(data) > 1 else "", None)  # it only repeats the other types, and repl's kernel leaves it out
+    if language == "R":  # IRkernel displays values, also as types that R does not produce, and aligns tables to the left
+        text = data.get("text/plain")
+        return ["value", PICTURE if PICTURE in data else data if text is None else " ".join(text.split())]
+    text, source = data.get("text/plain", ""), [data[m] for m in ("text/markdown", "text/latex") if m in data]
+    if source and (text.endswith(" object>") or text in source):
+        data.pop("text/plain", None)  # repl's kernel shows the source where ipykernel shows the name of a class
     data = {m: "picture" if m.startswith("image/") and m != "image/svg+xml" else d for m, d in data.items()}
     return [o.output_type, data]
 
 
-def compare(corpus, ours, theirs, language):
+def compare(corpus, ours, theirs, language, different=()):
+    """Compares the outputs of two kernels, and returns the number of cells that fail. Those in different must differ."""
     failed = 0
     with ThreadPoolExecutor() as pool:
         mine, other = pool.map(lambda kernel: run(corpus, kernel, language), (ours, theirs))
@@ -167,7 +192,7 @@ def compare(corpus, ours, theirs, language):
             continue
         for a, b in zip(mine[name].cells, other[name].cells):
             got, want = normal(a.outputs, language), normal(b.outputs, language)
-            if got != want or a.execution_count != b.execution_count:
+            if (got != want) != (a.source in different) or a.execution_count != b.execution_count:
                 failed += 1
                 print(f"{name}: {a.source!r}\n  ours [{a.execution_count}]:   {str(got)[:600]}\n  theirs [{b.execution_count}]: {str(want)[:600]}")
     return failed

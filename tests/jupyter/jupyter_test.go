@@ -40,7 +40,13 @@ func TestKernel(t *testing.T) {
 	t.Run("runs notebooks in the manner of public ones as ipykernel does", func(t *testing.T) {
 		t.Parallel()
 		h := newJupyterHome(t)
-		h.runScript(t, "notebooks.py", requireTables(t))
+		h.runScript(t, "notebooks.py", "python", requireTables(t))
+	})
+
+	t.Run("runs notebooks in the manner of public ones as IRkernel does", func(t *testing.T) {
+		t.Parallel()
+		requireR(t)
+		newJupyterHome(t).runScript(t, "notebooks.py", "r")
 	})
 
 	t.Run("returns the outputs of IRkernel", func(t *testing.T) {
