@@ -129,6 +129,28 @@ func TestPlots(t *testing.T) {
 		})
 	})
 
+	t.Run("ends a plot with the cell of a notebook", func(t *testing.T) {
+		t.Parallel()
+		w := startWorker(t, workerSetup{})
+		for _, c := range []plotCase{
+			{"par(mfrow = c(1, 2)); plot(1); plot(2)", "[plot-1]"},
+			{"plot(3); length(dev.list())", "[plot-2][1] 1\n"},
+			{"lines(3:1)", "Error in plot.xy(xy.coords(x, y), type = type, ...) : \n  plot.new has not been called yet\n"},
+			{"dev.new(); dev.control('inhibit'); plot(4)",
+				"[a plot is shown when its page ends: dev.control(\"inhibit\") makes R forget drawings]\n[plot-3]"},
+			{"pdf(NULL); plot(5)", ""},
+			{"names(dev.cur()); invisible(dev.off())", "[1] \"pdf\"\n"}, // a device of the user's own
+			{"plot(6); stop('after it')", "[plot-4]Error: after it\n"},
+		} {
+			w.Turn++
+			w.SendMessage(ipc.TurnStart{Turn: w.Turn, Input: []byte(c.code), NoExit: true, Dialect: ipc.DialectNotebook})
+			if got := describeTurn(t, w.FinishTurn()); got != c.want {
+				t.Errorf("%s: got %q, want %q", c.code, got, c.want)
+			}
+		}
+		runPlotCases(t, w, []plotCase{{"plot(7)", "[plot-5]"}, {"abline(h = 7)", "[plot-5 again]"}})
+	})
+
 	t.Run("sends grid graphics", func(t *testing.T) {
 		t.Parallel()
 		w := startWorker(t, workerSetup{})
