@@ -183,6 +183,36 @@ func TestNotebook(t *testing.T) {
 		})
 	})
 
+	t.Run("a script leaves its names", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			s.Dir = t.TempDir()
+			wantCells(t, startWorker(t, s), [][2]string{
+				{"%%writefile of_script.py\nimport sys, of_module\nname = of_module.name + sys.argv[1]\nif len(sys.argv) > 2: sys.exit(int(sys.argv[2]))", "Writing of_script.py\n"},
+				{"%%writefile of_module.py\nname = 'own '\n", "Writing of_module.py\n"},
+				{"import sys\nbefore, extra = (list(sys.argv), list(sys.path)), 'an argument'\n%run of_script.py '{extra}'\nname", "'own an argument'\n"},
+				{"before == (sys.argv, sys.path), __name__", "(True, '__main__')\n"},
+				{"name = 1\n%run of_script.py a 0\nname", "1\n"},
+				{"%run of_script.py a 3", "~.*SystemExit: 3\n.*"},
+				{"%run no_such.py", "~<err>.*FileNotFoundError.*"},
+				{"%run -i of_script.py", "~<err>.*ValueError: %run needs .*"},
+				{"%run a.ipynb", "~<err>.*ValueError: %run needs .*"},
+			})
+		})
+	})
+
+	t.Run("a cell may be a display", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			wantCells(t, startWorker(t, s), [][2]string{
+				{"%%html\n<b>{x}</b>", "[display: text/html]\n"},
+				{"%%svg\n<svg/>", "[image image/svg+xml]"},
+				{"%%markdown\n# t\n", "[display: text/markdown text/plain] # t\n"},
+				{"%%html", "[display: text/html]\n"},
+			})
+		})
+	})
+
 	t.Run("a list of variables may be of some types only", func(t *testing.T) {
 		t.Parallel()
 		eachPython(t, func(t *testing.T, s workerSetup) {

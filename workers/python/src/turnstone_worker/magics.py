@@ -3,6 +3,7 @@
 Their output has the form of IPython's. A command of a shell is a child with the worker's terminal,
 unless the cell captures its output.
 """
+import builtins
 import os
 import sys
 from time import perf_counter
@@ -19,6 +20,14 @@ _NAME = r"[^\W\d]\w*"
 _EXPANDED = re.compile(r"\\.|\$\{[^}]*\}|\$\$(?=\w)|\{\{|\}\}|\{(?P<expression>[^{}]+)\}|\$(?P<name>%s)" % _NAME)
 _SHELLS = frozenset("ash bash dash fish ksh mksh sh zsh".split())
 _SECRET = ("key", "token", "secret", "password")
+_SHOWN = {
+    "html": ("HTML", "text/html"),
+    "javascript": ("Javascript", "application/javascript"),
+    "js": ("Javascript", "application/javascript"),
+    "latex": ("Latex", "text/latex"),
+    "markdown": ("Markdown", "text/markdown"),
+    "svg": ("SVG", "image/svg+xml"),
+}
 _said = set()  # magics whose notice has appeared
 _last = []  # at most one: the directory before the last %cd
 
@@ -239,6 +248,31 @@ def writefile(arguments, body):
     print("%s %s" % ("Appending to" if append else "Overwriting" if os.path.exists(path) else "Writing", path))
     with open(path, "a" if append else "w", encoding="utf-8") as file:
         file.write(body)
+
+
+def run(arguments):
+    """%run file [argument ...]: runs a script in names of its own, which the code of the cell has afterwards."""
+    names = _names()
+    words = imports.quietly("shlex").split(_expand(arguments, names), posix=os.name == "posix")
+    if not words or words[0][:1] == "-" or words[0].endswith(".ipynb"):
+        raise ValueError("%run needs the name of a Python file, and has no options")
+    path, kept = os.path.expanduser(words[0]), (sys.argv, sys.path[:])
+    try:
+        sys.argv, sys.path[:0] = [path] + words[1:], [os.path.dirname(os.path.abspath(path))]
+        found = imports.quietly("runpy").run_path(path, run_name="__main__")
+    except SystemExit as e:
+        if e.code:
+            raise
+        return
+    finally:
+        sys.argv, sys.path[:] = kept
+    names[0].update((name, value) for name, value in found.items() if name[:2] != "__")
+
+
+def show(name, body):
+    """%%html and others: shows the text of the cell, under the name that a class of IPython has."""
+    kind, mime = _SHOWN[name]
+    builtins.display(type(kind, (), {"_repr_mimebundle_": lambda *_, **__: {mime: body}})())
 
 
 def describe(name, with_source):

@@ -16,8 +16,10 @@ _SETTINGS = frozenset(
     "matplotlib config load_ext reload_ext unload_ext autosave precision colors xmode pdb automagic gui pprint"
     " doctest_mode autocall autoawait autoindent".split()
 )
-_CALLS = frozenset("autoreload pylab timeit pip cd pwd env set_env who whos sx system".split())
+_CALLS = frozenset("autoreload pylab timeit pip cd pwd env set_env who whos sx system run".split())
+_COMMANDS = frozenset("cat cp ls mkdir mv rm rmdir".split())
 _SCRIPTS = frozenset(("bash", "sh"))
+_SHOWN = frozenset("html javascript js latex markdown svg".split())
 _MAGICS = "__magics__."  # a name of builtins, so that functions and other modules' code find it
 
 _SUSPECT = re.compile(r"^[ \t]*[%!?]|=[ \t]*[%!](?!=)|\?[ \t]*$", re.M)
@@ -82,6 +84,10 @@ def _whole(name, arguments, body):
         lines = body.split("\n")
         _translate(lines, 0)
         return "%stimeit(%r, %r)" % (_MAGICS, arguments, "\n".join(lines))
+    if name in _SHOWN:
+        return "%sshow(%r, %r)" % (_MAGICS, name, body)
+    if name == "script":
+        name, arguments = _split(arguments)
     if name in _SCRIPTS:
         return "%sscript(%r, %r, %r)" % (_MAGICS, name, arguments, body)
     if name in ("writefile", "file") and arguments:
@@ -196,6 +202,8 @@ def _magic(line):
         return _timed(arguments)
     if name == "timeit" and arguments:
         return "%stimeit(%r)" % (_MAGICS, arguments)
+    if name in _COMMANDS:
+        return "%ssystem(%r)" % (_MAGICS, ("ls -F" if name == "ls" else name) + " " + arguments)
     if name in ("sx", "system"):
         return "%slines(%r)" % (_MAGICS, arguments)
     return "%s%s(%r)" % (_MAGICS, name, arguments) if name in _CALLS else None
