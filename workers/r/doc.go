@@ -28,6 +28,10 @@
 // printed and before the session waits for input. A page that is followed by text costs about 10
 // ms, and the fork about 10 ms for each GB of the session.
 //
+// A device stays open over inputs, so that lines() can add to a plot. In a notebook, the end of a
+// cell closes it, as in IRkernel. Otherwise a later cell would change the picture of an earlier one
+// and show nothing itself, for example after par(mfrow = c(1, 2)).
+//
 // Replaying the page's display list was rejected, because it runs recorded code again. Drawings
 // with random numbers would look different, and the user's next random numbers would change. Where
 // R cannot fork, as on Windows, the list is replayed all the same, and the random numbers are
