@@ -31,6 +31,7 @@ export class Composer {
     this.question = h("div", { class: "question", hidden: true });
     this.keys = new KeysForm(session.name, () => this.useKeys(false));
     this.wanted = null; // whether the user has chosen keys in this turn
+    new ResizeObserver(() => this.align()).observe(this.input);
     this.element = h("footer", { class: "composer" }, this.question, this.keys.element, this.from, this.form);
   }
 

@@ -61,6 +61,30 @@ export function visible(text) {
     deceptive.test(part) ? h("span", { class: "unseen", title: "an invisible character" }, "U+" + part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")) : document.createTextNode(part));
 }
 
+// closing makes a menu close with Esc, or when the focus leaves it.
+export function closing(menu) {
+  menu.addEventListener("focusout", (e) => { if (!menu.contains(e.relatedTarget)) menu.open = false; });
+  menu.addEventListener("keydown", (e) => { if (e.key === "Escape") shut(menu); });
+  return menu;
+}
+
+// shut closes a menu, and leaves the focus where the user opened it.
+export function shut(menu) {
+  menu.firstChild.focus({ preventScroll: true });
+  menu.open = false;
+}
+
+// holdFocus runs a change that replaces the controls of a place. If one of them had the focus, the one of
+// its name has it afterwards, or the one at its position, or else what otherwise returns.
+export function holdFocus(place, change, otherwise) {
+  const controls = () => [...place.querySelectorAll("button, a")], used = document.activeElement, at = controls().indexOf(used);
+  const had = place.contains(used);
+  change();
+  if (!had || place.contains(document.activeElement)) return;
+  const now = controls(), same = now.filter((one) => one.textContent === used.textContent);
+  (same.length === 1 ? same[0] : now[at] ?? now.at(-1) ?? otherwise()).focus({ preventScroll: true });
+}
+
 // say shows the user a message for a moment. Screen readers announce it.
 export function say(text, kind = "note") {
   let area = document.getElementById("toasts");

@@ -1,5 +1,5 @@
 // The list of all sessions.
-import { h, clear, duration, size, visible } from "./dom.js";
+import { h, clear, duration, holdFocus, size, visible } from "./dom.js";
 import { get } from "./api.js";
 import { closeSession, openCreate } from "./create.js";
 import { hue } from "./turn.js";
@@ -17,7 +17,7 @@ export class ListView {
       h("p", {}, "An agent creates one with ", h("code", {}, "repl mcp --daemon"), ", and you with ", h("code", {}, "repl exec NAME -e '6 * 7'"), "."));
     this.element = h("div", { class: "page list" },
       h("header", { class: "top" }, h("h1", {}, logo(), "Sessions"), this.summary = h("p", { class: "summary", role: "status" }),
-        h("button", { type: "button", class: "new", onclick: () => openCreate(this.sessions ?? [], open) }, "New session")),
+        this.create = h("button", { type: "button", class: "new", onclick: () => openCreate(this.sessions ?? [], open) }, "New session")),
       h("main", {}, this.body, this.empty));
     document.title = "Sessions – Turnstone";
     this.timer = setInterval(() => this.ages(), 1000);
@@ -34,9 +34,11 @@ export class ListView {
     this.empty.hidden = sessions.length > 0;
     const waiting = sessions.filter((s) => s.input_request).length;
     this.summary.textContent = sessions.length === 0 ? "" : sessions.length + (sessions.length === 1 ? " session" : " sessions") + (waiting ? ", " + waiting + " waiting for input" : "");
-    const focused = document.activeElement?.dataset?.session;
-    clear(this.body).append(...sessions.map((s) => this.row(s)));
-    if (focused) this.body.querySelector(`[data-session="${CSS.escape(focused)}"]`)?.focus();
+    const at = document.activeElement, name = at?.closest?.(".sessions li")?.session.name;
+    holdFocus(this.body, () => {
+      clear(this.body).append(...sessions.map((s) => this.row(s)));
+      [...this.body.children].find((item) => item.session.name === name)?.querySelector(at.localName).focus({ preventScroll: true });
+    }, () => this.create);
     this.ages();
     this.preview();
   }

@@ -41,7 +41,7 @@ function tick(said) {
 const keys = [
   ["Ctrl Enter", "run the code"], ["Enter", "a new line; in an answer, send it"], ["Tab", "complete or indent; Esc first leaves the field"], ["↑ ↓", "earlier inputs, at the first or last line"],
   ["Ctrl C", "interrupt, when nothing is selected"], ["i", "to the code or the question"], ["j  k", "next and previous turn"], ["g  G", "to the start, to the end"],
-  ["o", "hide or show the turn"], ["c", "copy the turn"], ["/", "search; n and N for the next and previous match"], ["v", "variables"], ["u", "all sessions"], ["?", "this list"],
+  ["o", "hide or show the turn"], ["c", "copy the turn"], ["/", "search; n and N for the next and previous match"], ["v", "variables"], ["u", "all sessions"], ["Esc", "close a menu or the variables"], ["?", "this list"],
 ];
 
 function help() {

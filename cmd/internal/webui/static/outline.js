@@ -5,7 +5,7 @@ const maxShown = 2000;
 
 // openOutline shows a dialog with the turns of a session, of which the user chooses one.
 export function openOutline(session) {
-  const field = h("input", { type: "search", "aria-label": "search in the first lines", placeholder: "First lines of code", oninput: () => show() });
+  const field = h("input", { type: "search", "aria-label": "search in the first lines", placeholder: "First lines", oninput: () => show() });
   const list = h("ol", { class: "hits" }), note = h("p", { class: "remark", role: "status" });
   const dialog = h("dialog", { class: "outline", onclose: () => dialog.remove() },
     h("header", {}, h("h2", {}, "Turns"), field, h("button", { type: "button", onclick: () => dialog.close() }, "Close")), note, list);

@@ -1,6 +1,6 @@
 // Code that waits until the session is idle. It is kept in this tab, where the user sees it. It does not
 // run after a turn that it was not written for, unless the user says so.
-import { h, clear, count, say } from "./dom.js";
+import { h, clear, count, holdFocus, say } from "./dom.js";
 import { post } from "./api.js";
 import { highlighted } from "./code.js";
 
@@ -67,9 +67,16 @@ export class RunQueue {
   }
 
   show() {
-    this.element.hidden = this.waiting.length === 0;
+    holdFocus(this.element, () => this.build(), () => this.session.composer.input);
+    this.session.resizedQueue();
+    if (this.session.info) this.session.composer.show(this.session.info); // its button names the queue
+  }
+
+  build() {
+    clear(this.element).hidden = this.waiting.length === 0;
+    if (this.element.hidden) return;
     const button = (text, act, kind) => h("button", { type: "button", class: kind, onclick: act }, text);
-    clear(this.element).append(
+    this.element.append(
       h("p", { role: "status" }, this.why ? [this.why + " ", button("Run all the same", () => { this.resume(true); this.show(); this.next(); }, "main"), " "] : count(this.waiting.length, "input") + " to run when the session is idle ", button("Remove all", () => this.drop(), "more")),
       h("ol", {}, this.waiting.map((code, n) => {
         const lines = code.split("\n");
@@ -77,7 +84,5 @@ export class RunQueue {
           button("Edit", () => { this.waiting.splice(n, 1); this.show(); this.session.composer.edit(code, "the queue"); }, "quiet"),
           button("Remove", () => { this.waiting.splice(n, 1); this.show(); }, "quiet"));
       })));
-    this.session.resizedQueue();
-    if (this.session.info) this.session.composer.show(this.session.info); // its button names the queue
   }
 }

@@ -1,5 +1,5 @@
 // How one result is shown: in its best form, with a menu for its other forms.
-import { h, copy, say, size, visible } from "./dom.js";
+import { h, closing, copy, say, shut, size, visible } from "./dom.js";
 import { chartOf } from "./charts.js";
 import { framed } from "./frame.js";
 import { tableView } from "./table.js";
@@ -42,11 +42,11 @@ function actionsOf(parts, image) {
   return actions;
 }
 
-// menuOf returns a menu that closes after a choice, or when the focus leaves it.
+// menuOf returns a menu that closes after a choice. It opens to the side that has more room.
 function menuOf(actions, label) {
-  const menu = h("details", { class: "menu result" }, h("summary", { "aria-label": label }, "⋯"), h("div", { class: "items" }, actions));
-  menu.addEventListener("focusout", (e) => { if (!menu.contains(e.relatedTarget)) menu.open = false; });
-  menu.addEventListener("click", (e) => { if (e.target.closest(".items > *")) menu.open = false; });
+  const menu = closing(h("details", { class: "menu result" }, h("summary", { "aria-label": label }, "⋯"), h("div", { class: "items" }, actions)));
+  menu.addEventListener("toggle", () => menu.classList.toggle("up", menu.getBoundingClientRect().bottom > innerHeight / 2));
+  menu.addEventListener("click", (e) => { if (e.target.closest(".items > *")) shut(menu); });
   return menu;
 }
 
@@ -101,7 +101,9 @@ function asker(p, owner) {
     const old = display.querySelector(".framed, .drawn-by-scripts");
     if (old) old.replaceWith(running);
     else ask.closest(".files").before(running);
-    ask.replaceWith(h("button", { type: "button", class: "more", onclick: () => owner.runScripts() }, "Always in this session"));
+    const always = h("button", { type: "button", class: "more", onclick: () => owner.runScripts() }, "Always in this session");
+    ask.replaceWith(always);
+    always.focus({ preventScroll: true });
   } }, "Run the scripts of this result");
   return ask;
 }

@@ -1,5 +1,5 @@
 // The view of one session: a window that moves over its turns, and everything that is live.
-import { h, clear, count, duration, size, visible, say, copy, typing } from "./dom.js";
+import { h, clear, closing, count, duration, shut, size, visible, say, copy, typing } from "./dom.js";
 import { get, greeting, post } from "./api.js";
 import { placeFrames } from "./frame.js";
 import { TurnView } from "./turn.js";
@@ -66,8 +66,7 @@ export class SessionView {
     this.facts = h("p", { class: "facts" });
     this.state = h("p", { class: "state", role: "status" });
     this.stop = h("button", { type: "button", onclick: () => this.interrupt(), title: "Ctrl C, with nothing selected" }, "Interrupt");
-    this.menu = h("details", { class: "menu" }, h("summary", { "aria-label": "more" }, "•••"), h("div", { class: "items" }));
-    this.menu.addEventListener("focusout", (e) => { if (!this.menu.contains(e.relatedTarget)) this.menu.open = false; });
+    this.menu = closing(h("details", { class: "menu" }, h("summary", { "aria-label": "more" }, "•••"), h("div", { class: "items" })));
     this.top = h("div", { class: "pad", "aria-hidden": "true" });
     this.bottom = h("div", { class: "pad", "aria-hidden": "true" });
     this.turns = h("div", { class: "turns" });
@@ -239,11 +238,11 @@ export class SessionView {
     if (items.dataset.language === i.language) return;
     items.dataset.language = i.language;
     for (const view of this.mounted.values()) view.highlight();
-    const entry = (text, act, keys) => h("button", { type: "button", onclick: () => { this.menu.open = false; act(); } }, text, keys ? h("kbd", {}, keys) : null);
+    const entry = (text, act, keys) => h("button", { type: "button", onclick: () => { shut(this.menu); act(); } }, text, keys ? h("kbd", {}, keys) : null);
     const script = { python: "py", r: "R" }[i.language];
     const files = [["ipynb", "as a notebook (.ipynb)"], ...(script ? [[script, "as a script (." + script + ")"]] : []), ["txt", "as text (.txt)"]];
     clear(items).append(...[
-      ...files.map(([format, text]) => h("a", { href: "/download/" + encodeURIComponent(this.name) + "?format=" + format, download: this.name + "." + format, onclick: () => { this.menu.open = false; } }, "Download " + text)),
+      ...files.map(([format, text]) => h("a", { href: "/download/" + encodeURIComponent(this.name) + "?format=" + format, download: this.name + "." + format, onclick: () => shut(this.menu) }, "Download " + text)),
       entry("Copy the whole session", () => this.copySession()),
       h("label", {}, "Show", h("select", { onchange: (e) => this.show(e.target.value) }, Object.entries(filters).map(([name, { label }]) => h("option", { value: name }, label)))),
       entry("Turns…", () => openOutline(this)),
@@ -592,6 +591,7 @@ export class SessionView {
     clear(this.filtered).append("Only " + filters[name].label + ": " + count(this.shownRows().length, "turn") + ". ", h("button", { type: "button", class: "more", onclick: () => {
       this.menu.querySelector("select").value = "all";
       this.show("all");
+      this.scroller.focus({ preventScroll: true });
     } }, "Show all"));
   }
 

@@ -47,7 +47,7 @@ class TableView {
     this.element = h("div", { class: "datatable" },
       h("div", { class: "bar" }, this.data.total[0] > manyRows && this.field, this.facts, !few && Object.values(this.buttons),
         h("button", { type: "button", class: "quiet", onclick: () => this.copyRows() }, "Copy as CSV")),
-      h("div", { class: "cells", tabIndex: 0, role: "region", "aria-label": "a table with " + this.size() },
+      this.cells = h("div", { class: "cells", tabIndex: 0, role: "region", "aria-label": "a table with " + this.size() },
         h("table", {}, h("thead", {}, h("tr", {}, this.data.index && h("td"), this.heads)), this.body)),
       this.note);
   }
@@ -80,9 +80,10 @@ class TableView {
     const sort = this.shown.sort;
     this.heads.forEach((head, i) => head.setAttribute("aria-sort", sort?.column !== i || this.shown.unsorted ? "none" : sort.descending ? "descending" : "ascending"));
     this.facts.textContent = this.size();
-    const end = from + rows.length;
+    const end = from + rows.length, used = document.activeElement;
     this.buttons.first.disabled = this.buttons.previous.disabled = from === 0;
     this.buttons.next.disabled = this.buttons.last.disabled = end >= this.matched;
+    if (used?.disabled && this.element.contains(used)) this.cells.focus({ preventScroll: true });
     this.say([changed && "The table has changed since it was shown. These are its rows now.", note, cut && `${grouped(cut)} long ${cut === 1 ? "text is" : "texts are"} cut.`].filter(Boolean).join(" "));
     this.element.removeAttribute("aria-busy");
   }

@@ -1,5 +1,5 @@
 // The view of one turn: its code, then its output and other events in order.
-import { h, clear, duration, size, count, clock, visible, copy } from "./dom.js";
+import { h, clear, duration, size, count, clock, visible, copy, holdFocus } from "./dom.js";
 import { highlighted } from "./code.js";
 import { shown } from "./result.js";
 import { TextBlock } from "./text.js";
@@ -64,7 +64,7 @@ export class TurnView {
       moveLines(out, headLines, head);
       moveLines(out, hidden, middle);
       middle.hidden = true;
-      const more = h("button", { type: "button", class: "more out unfold", onclick: () => { this.unfolded = true; middle.hidden = false; more.remove(); } }, "Show " + count(hidden, "more line"));
+      const more = h("button", { type: "button", class: "more out unfold", onclick: () => { this.unfolded = true; middle.hidden = false; middle.tabIndex = -1; if (document.activeElement === more) middle.focus({ preventScroll: true }); more.remove(); } }, "Show " + count(hidden, "more line"));
       out.before(head, more, middle);
     }
   }
@@ -84,7 +84,7 @@ export class TurnView {
     const state = this.outcome();
     this.element.dataset.outcome = state.kind;
     this.element.setAttribute("aria-label", this.title + (r.author ? " by " + r.author : "") + ", " + state.says);
-    clear(this.head).append(
+    holdFocus(this.head, () => clear(this.head).append(
       h("span", { class: "number" }, r.turn === 0 ? "·" : String(r.turn)),
       r.author ? h("span", { class: "author " + hue(r.author) }, visible(r.author)) : h("span", { class: "author none" }, r.turn === 0 ? "start" : "unnamed"),
       began,
@@ -93,7 +93,7 @@ export class TurnView {
         this.editable && h("button", { type: "button", class: "quiet", onclick: () => this.owner.edit(r.turn, this.source), title: "Change this code and run it as a new turn" }, "Edit"),
         r.turn !== 0 && h("button", { type: "button", class: "quiet", onclick: () => this.copyAll() }, "Copy"),
         h("button", { type: "button", class: "quiet", onclick: () => copy(location.origin + location.pathname + "#at-" + r.first, "the link to " + this.title.toLowerCase()) }, "Link"),
-        h("button", { type: "button", class: "quiet fold", "aria-expanded": String(!this.element.classList.contains("closed")), onclick: () => this.toggle() }, this.element.classList.contains("closed") ? "Show" : "Hide")));
+        h("button", { type: "button", class: "quiet fold", "aria-expanded": String(!this.element.classList.contains("closed")), onclick: () => this.toggle() }, this.element.classList.contains("closed") ? "Show" : "Hide"))), () => this.element);
   }
 
   // outcome describes how the turn ended, or how long it has run.
@@ -125,7 +125,7 @@ export class TurnView {
     const shown = more > 5 && !this.whole ? lines.slice(0, maxCodeLines).join("\n") : text;
     clear(this.code).append(h("pre", { class: "code", tabIndex: 0, "aria-label": "code of turn " + this.row.turn }, highlighted(shown, this.owner.language)));
     if (shown !== text) {
-      this.code.append(h("button", { type: "button", class: "more", onclick: () => { this.whole = true; this.showCode(text); } }, count(more, "more line")));
+      this.code.append(h("button", { type: "button", class: "more", onclick: () => { this.whole = true; this.showCode(text); this.code.firstChild.focus({ preventScroll: true }); } }, count(more, "more line")));
     }
     if (short) this.code.append(h("span", { class: "more" }, "…"));
   }

@@ -1,6 +1,6 @@
 // The panel of variables. It asks only while it is open and the session is idle, after each change and at
 // most every two seconds.
-import { h, clear, size, visible, say } from "./dom.js";
+import { h, clear, holdFocus, size, visible, say } from "./dom.js";
 import { post } from "./api.js";
 
 const pause = 2000; // ms
@@ -13,14 +13,15 @@ export class VariablesPanel {
     this.said = h("p", { class: "remark", role: "status" });
     this.list = h("tbody", {});
     this.details = h("pre", { class: "out result", tabIndex: 0, hidden: true, "aria-label": "details of a variable" });
-    this.element = h("aside", { class: "variables", "aria-label": "variables", hidden: true },
+    this.element = h("aside", { class: "variables", "aria-label": "variables", hidden: true, onkeydown: (e) => { if (e.key === "Escape") this.toggle(); } },
       h("header", {}, h("h2", {}, "Variables"), h("button", { type: "button", class: "quiet", onclick: () => this.toggle() }, "Close")),
-      this.said, h("div", { class: "all", tabIndex: 0 }, h("table", {}, h("thead", {}, h("tr", {}, ["name", "type", "shape", "size"].map((name) => h("th", { scope: "col" }, name)))), this.list)), this.details);
+      this.said, this.all = h("div", { class: "all", tabIndex: 0, role: "region", "aria-label": "list of variables" }, h("table", {}, h("thead", {}, h("tr", {}, ["name", "type", "shape", "size"].map((name) => h("th", { scope: "col" }, name)))), this.list)), this.details);
   }
 
   toggle() {
     this.element.hidden = !this.element.hidden;
     if (!this.element.hidden) this.follow();
+    (this.element.hidden ? this.session.scroller : this.all).focus({ preventScroll: true });
   }
 
   // follow reads the list if it may have changed.
@@ -38,7 +39,7 @@ export class VariablesPanel {
       const { variables, more } = await post("variables", { session: this.session.name });
       this.read = i.turn;
       this.said.textContent = variables?.length ? (more ? "The newest " + variables.length + " of " + (variables.length + more) + "." : "") : "No variables yet.";
-      clear(this.list).append(...(variables ?? []).map((v) => this.row(v)));
+      holdFocus(this.list, () => clear(this.list).append(...(variables ?? []).map((v) => this.row(v))), () => this.all);
     } catch (e) {
       this.seen = 0;
       if (e.kind !== "busy" && e.kind !== "waiting") this.said.textContent = e.message;
