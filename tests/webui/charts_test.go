@@ -205,11 +205,11 @@ display({"text/html": "<script>setInterval(() => parent.postMessage({height: 900
 func TestCharts_Hostile(t *testing.T) {
 	t.Parallel()
 	e := newHTTPListener(t)
-	code := strings.ReplaceAll(`link = '<a href="javascript:parent.ran=1;alert(1)">click</a><a href="EAR/link">x</a><img src=x onerror="fetch(\'EAR/onerror\')"><b>bold</b>'
+	code := strings.ReplaceAll(`link = '<a href="javascript:parent.ran=1;alert(1)">click here and here and here</a><a href="EAR/link">x</a><img src=x onerror="fetch(\'EAR/onerror\')"><b>bold</b>'
 end = '</script><script>parent.ran=1;fetch("EAR/end")</script><!--<script>'
 frames = '<iframe srcdoc="<script>fetch(\'EAR/srcdoc\')</script>"></iframe><link rel=preconnect href="EAR"><meta http-equiv=refresh content="0;url=EAR/refresh">'
 figs = [go.Figure(go.Bar(x=[end, link, frames], y=[1, 2, 3], text=[link, end, frames], hovertext=link, name=link), layout=dict(
-    title=dict(text=text), height=5000, images=[dict(source='EAR/image', x=0, y=1, sizex=1, sizey=1)], annotations=[dict(text=text, x=0, y=0)], xaxis=dict(title=dict(text=text))))
+    title=dict(text=text, font=dict(size=40), x=0), height=5000, images=[dict(source='EAR/image', x=0, y=1, sizex=1, sizey=1)], annotations=[dict(text=text, x=0, y=0)], xaxis=dict(title=dict(text=text))))
     for text in (link, end, frames)]
 for f in figs: f.show(config=dict(plotlyServerURL='EAR/', showSendToCloud=True, editable=True))
 for f in figs: f.show()
@@ -229,7 +229,7 @@ for text in (link, end, frames):
 			t.Errorf("the frame of chart %d is %v px tall", n, height)
 		}
 		evalExpression[bool](b, `(`+turnWheel+`, `+at+`.scrollIntoView(), true)`)
-		for y := 100.0; y < 600; y += 25 { // over titles, bars and links
+		for y := 80.0; y < 600; y += 20 { // over titles, bars and links
 			b.runSteps(chromedp.MouseEvent(chromedp.MouseMoved, 300, y), chromedp.MouseClickXY(200+y/5, y))
 		}
 	}

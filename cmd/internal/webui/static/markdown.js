@@ -5,6 +5,9 @@ import { Marked } from "/static/vendor/marked.js";
 
 const maxFormula = 8000; // characters; a longer formula stays source
 const maxDepth = 30; // of lists and quotes in each other; deeper ones stay source
+const maxElements = 20000; // of one text; the rest stays source
+const formulaElements = 10; // that a formula counts for
+const maxMarks = 2000; // delimiters in one paragraph, for which the lexer needs time by their square
 
 // formula returns TeX as MathML, or as source if it cannot be shown.
 export function formula(tex, display) {
@@ -43,13 +46,21 @@ const lexer = new Marked({ extensions: [
   mathRule("math", "inline", "$", /^\$([^\s$](?:[^$\n]{0,500}[^\s$])?)\$(?!\d)/, false),
 ] });
 
-// markdown returns the elements of a text.
-export function markdown(text) { return h("div", { class: "markdown" }, lexer.lexer(text).flatMap((token) => nodesOf(token, 0))); }
+// markdown returns the elements of a text. It throws an error if the text is too complex.
+export function markdown(text) {
+  if (text.split(/\n[ \t]*\n/).some((paragraph) => paragraph.length > maxMarks && paragraph.match(/[*_$`[\]<!~]/g)?.length > maxMarks)) throw new RangeError("complex");
+  left = maxElements;
+  return h("div", { class: "markdown" }, lexer.lexer(text).flatMap((token) => nodesOf(token, 0)));
+}
+
+let left = 0; // elements that the text may still become
+
+const sizeOf = (t) => ({ math: formulaElements, list: t.items?.length, table: t.rows?.length * t.header?.length }[t.type] ?? 1);
 
 const wrappers = { strong: "strong", em: "em", del: "del", blockquote: "blockquote", paragraph: "p" };
 
 function nodesOf(t, depth) {
-  if (depth > maxDepth) return visible(t.raw);
+  if (depth > maxDepth || (left -= sizeOf(t)) < 0) return visible(t.raw);
   const all = (tokens) => (tokens ?? []).flatMap((inner) => nodesOf(inner, depth + 1));
   const cells = (row, name) => h("tr", {}, row.map((cell) => h(name, { class: cell.align ? "to-" + cell.align : undefined }, all(cell.tokens))));
   switch (t.type) {

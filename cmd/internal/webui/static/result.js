@@ -74,10 +74,11 @@ function sourceOf(p) {
   return block.element;
 }
 
-// rich returns Markdown or a formula. The text itself is shown until the code for that is loaded.
+// rich returns Markdown or a formula. The text itself is shown until the code for that is loaded, and stays
+// if it is too complex.
 function rich(p) {
   const place = h("div", { class: "rich" }, sourceOf(p));
-  import("./markdown.js").then(({ markdown, latex }) => place.replaceChildren(p.mime === "text/latex" ? latex(p.text) : markdown(p.text)), () => {});
+  import("./markdown.js").then(({ markdown, latex }) => place.replaceChildren(p.mime === "text/latex" ? latex(p.text) : markdown(p.text))).catch(() => {});
   return place;
 }
 

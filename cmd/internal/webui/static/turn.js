@@ -273,8 +273,8 @@ export class TurnView {
     this.endText();
     const figure = h("figure", { class: "display" }, box);
     if (e.title) figure.append(h("figcaption", {}, visible(e.title)));
-    if (e.id) figure.dataset.display = e.id;
-    const before = e.update && e.id ? this.flow.querySelector(`[data-display="${CSS.escape(e.id)}"]`) : null;
+    if (e.id) figure.dataset.display = encodeURIComponent(e.id.toWellFormed()); // a selector cannot have each character
+    const before = e.update && e.id ? this.flow.querySelector(`[data-display="${figure.dataset.display}"]`) : null;
     if (before) before.replaceWith(figure);
     else this.append(figure);
   }
