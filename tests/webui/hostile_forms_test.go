@@ -3,9 +3,11 @@
 package webui
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
@@ -61,6 +63,9 @@ show("<?xml version='1.0'?><?xml-stylesheet href='" + ear + "/xsl'?><!DOCTYPE sv
              "<button popovertarget=p>click</button><div id=p popover>" + tag + "</div><dialog open style='position:fixed;inset:0'>x</dialog>"):
     show(text); only(text)`,
 }
+
+// clickTime bounds a click, after which others are tried.
+const clickTime = 2 * time.Second
 
 // The page draws Markdown, formulas, tables and updates by itself, and documents in frames. None of them
 // reaches the page or another server, also where the user clicks.
@@ -128,7 +133,10 @@ func (b *browserTab) clickForeign() int {
 		.map((e) => e.getBoundingClientRect()).filter((r) => r.top > 80 && r.top < innerHeight - 120 && r.width > 0)
 		.map((r) => ({X: r.left + Math.min(40, r.width / 2), Y: r.top + Math.min(16, r.height / 2)})).slice(0, 12)`)
 	for _, p := range points {
-		b.runSteps(chromedp.MouseClickXY(p.X, p.Y))
+		// The browser does not always answer a click that makes a frame go elsewhere.
+		ctx, cancel := context.WithTimeout(b.ctx, clickTime)
+		_ = chromedp.Do(ctx, chromedp.MouseClickXY(p.X, p.Y))
+		cancel()
 	}
 	return len(points)
 }
