@@ -287,3 +287,34 @@ func TestPage_KeyboardOnly(t *testing.T) {
 		focus(t, "the button", `e.matches(".new")`)
 	})
 }
+
+// Charts are pictures, frames of their library, or say why they are not drawn.
+func TestCharts_Parts(t *testing.T) {
+	t.Parallel()
+	axe := readAxe(t)
+	_, b := openCharts(t, `go.Figure(go.Scatter(y=[1, 3, 2]), layout={"height": 300, "title": {"text": "Sales"}}).show()
+p = figure(height=200); _ = p.line([1, 2, 3], [1, 3, 2]); show(p)
+go.Figure(go.Scattergl(y=[1, 2])).show()`)
+	b.waitUntil("the charts are drawn", `document.querySelector(".plot .picture img")?.naturalHeight > 100 && document.querySelector(".plot iframe.live[data-drawn]") && document.body.innerText.includes("Not drawn here")`)
+	const view = `document.querySelector(".plot").scrollIntoView()`
+	t.Run("picture", func(t *testing.T) { b.checkPart(t, axe, "chart-picture", view) })
+	t.Run("Enter makes a chart live, and Tab leaves it", func(t *testing.T) {
+		b := &browserTab{t, b.ctx}
+		evalExpression[bool](b, `(document.querySelector(".plot .picture").focus(), true)`)
+		b.pressKeys("\r")
+		b.waitUntil("it has the focus", `document.activeElement.matches(".plot iframe.live[data-drawn]")`)
+		for range 60 {
+			b.pressKeys("\t")
+			if evalExpression[bool](b, `!document.activeElement.matches("iframe")`) {
+				return
+			}
+		}
+		t.Error("the focus does not leave the chart")
+	})
+	t.Run("a live chart is not cut at its end", func(t *testing.T) {
+		if height := evalExpression[float64](&browserTab{t, b.ctx}, `[...document.querySelectorAll(".plot iframe.live")].at(-1).clientHeight`); height < 200 {
+			t.Errorf("%v of its 200 px are shown", height)
+		}
+	})
+	t.Run("live", func(t *testing.T) { b.checkPart(t, axe, "chart-live", view) })
+}
