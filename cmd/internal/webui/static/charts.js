@@ -41,8 +41,8 @@ function endFrame(frame) {
 class Drawer {
   constructor(address) {
     this.address = address;
-    this.queue = []; // of {spec, width, wanted, done, failed}; the first one is being drawn
-    this.id = 0;
+    this.queue = []; // of {spec, width, wanted, done, failed, id}; the first one is being drawn
+    this.id = 0; // of the last chart that the frame has got
   }
 
   // draw resolves with {svg, width, height}, or with null if the chart is not wanted any more when its turn
@@ -51,17 +51,17 @@ class Drawer {
     return new Promise((done, failed) => {
       this.queue.push({ spec, width, wanted, done, failed });
       if (this.queue.length === 1) this.next();
+      else if (this.ready) this.feed();
     });
   }
 
   next() {
     clearTimeout(this.timer);
-    while (this.queue.length && !this.queue[0].wanted()) this.queue.shift().done(null);
+    while (this.queue.length && !this.queue[0].id && !this.queue[0].wanted()) this.queue.shift().done(null);
     if (this.queue.length === 0) {
       this.timer = setTimeout(() => this.end(), idleTime);
       return;
     }
-    this.id++;
     if (this.ready) return this.send();
     this.timer = setTimeout(() => this.abandon(notLoaded), loadTime);
     if (!this.frame) document.body.append(this.frame = newFrame(this.address, (said) => this.hear(said), { class: "drawer", tabIndex: -1, ariaHidden: "true" }));
@@ -70,15 +70,23 @@ class Drawer {
   send() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.abandon(notInTime), drawTime);
-    const { spec, width } = this.queue[0];
-    this.frame.contentWindow.postMessage({ id: this.id, spec, width }, "*"); // its origin has no name
+    this.feed();
+  }
+
+  // feed gives the frame the first chart, and the one after it, so that the frame does not wait for the page.
+  feed() {
+    for (const chart of this.queue.slice(0, 2)) {
+      if (chart.id) continue;
+      chart.id = ++this.id;
+      this.frame.contentWindow.postMessage({ id: chart.id, spec: chart.spec, width: chart.width }, "*"); // its origin has no name
+    }
   }
 
   hear(said) {
     if (said.ready === true && !this.ready) {
       this.ready = true;
       if (this.queue.length) this.send();
-    } else if (said.id === this.id && this.queue.length) {
+    } else if (this.queue.length && said.id === this.queue[0].id) {
       const size = (n) => Number.isFinite(n) && n > 0 && n < 10000;
       if (said.svg?.length > maxPictureSize) this.give(null, `its picture has more than ${maxPictureSize / 1e6} MB`);
       else if (typeof said.svg === "string" && size(said.width) && size(said.height)) this.give(said);
@@ -104,6 +112,7 @@ class Drawer {
     endFrame(this.frame);
     this.frame = null;
     this.ready = false;
+    for (const chart of this.queue) chart.id = 0;
   }
 }
 

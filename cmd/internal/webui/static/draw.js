@@ -49,6 +49,9 @@
     tell({ ready: true });
     const spec = document.getElementById("spec");
     if (spec.textContent) live(spec.textContent, spec.dataset.library);
-    else addEventListener("message", (e) => { if (e.source === parent) picture(e.data); });
+    else {
+      let last = Promise.resolve(); // one picture after the other
+      addEventListener("message", (e) => { if (e.source === parent) last = last.then(() => picture(e.data)); });
+    }
   });
 })();
