@@ -94,7 +94,7 @@ func scriptCommands() map[string]scriptCommand {
 			w.sendFrame(ipc.Display{Data: map[string][]byte{"application/vnd.turnstone.comm+json": []byte(a)}, Kind: ipc.DisplayShown})
 			return nil
 		},
-		"clear":   func(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError { w.sendFrame(ipc.Clear{}); return nil },
+		"clear": func(w *fakeWorker, _ *workerTurn, _ string) *ipc.RuntimeError { w.sendFrame(ipc.Clear{}); return nil },
 		"silent": func(w *fakeWorker, t *workerTurn, _ string) *ipc.RuntimeError {
 			w.printText(ipc.Stdout, fmt.Sprintln(t.silent))
 			return nil
