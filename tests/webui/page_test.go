@@ -247,6 +247,27 @@ func TestPage(t *testing.T) {
 		b.waitText("ada refused: write ")
 	})
 
+	t.Run("reads the turns again after an answer that failed", func(t *testing.T) {
+		t.Parallel()
+		s, b := openMain(t, "print('before')")
+		b.waitText("before")
+		_ = evalExpression[bool](b, `(() => {
+			const answer = window.fetch;
+			window.fetch = (address, o) => {
+				if (!String(address).startsWith("/api/outline")) return answer(address, o);
+				window.fetch = answer;
+				return Promise.reject(new TypeError("no answer"));
+			};
+			return true;
+		})()`)
+		if err := s.dialDaemon().CloseSession(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		s.openSession("main")
+		s.execCode("main", "print('after')")
+		b.waitUntil("the page shows the new session", `document.querySelector(".turns").innerText.includes("after")`)
+	})
+
 	t.Run("reconnects after the daemon was restarted", func(t *testing.T) {
 		t.Parallel()
 		s := newTestDaemon(t)

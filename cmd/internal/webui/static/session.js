@@ -47,6 +47,7 @@ export class SessionView {
     this.displays = new Displays(this);
     this.cursor = 0; // rows include all events up to this one
     this.known = 0; // the newest event of the session
+    this.starting = null; // distinguishes calls of start(); null after the last one has failed
     this.info = null;
     this.offset = 0;
     this.left = new AbortController(); // aborted when the user leaves the view
@@ -141,8 +142,10 @@ export class SessionView {
   }
 
   async start() {
+    const start = this.starting = {}; // another call may start
     try {
       const { turns, end, has_earlier: earlier } = await get("outline", { session: this.name, backward: true, limit: firstRows });
+      if (this.starting !== start) return;
       this.setRows(turns, end);
       this.ready = true;
       this.followEnd();
@@ -150,6 +153,8 @@ export class SessionView {
       if (earlier) this.older(turns[0].first);
       this.pull();
     } catch (e) {
+      if (this.starting !== start) return;
+      this.starting = null; // the next tick tries again
       this.trouble(e);
     }
   }
@@ -203,7 +208,7 @@ export class SessionView {
     const other = this.info && this.info.opened_at !== info.opened_at;
     this.tell(this.info, info);
     this.info = info;
-    if (other || info.last_seq < this.cursor) return this.restarted();
+    if (other || info.last_seq < this.cursor || !this.starting) return this.restarted();
     this.element.classList.remove("over");
     this.composer.element.hidden = false;
     this.showInfo();
