@@ -38,7 +38,8 @@ type resultCollector struct {
 	awaitsExit bool        // the worker has ended; the next event says more about that
 	exitReason string      // why the last worker before the turn ended
 
-	displayBytes int // of the displays, with displayCost
+	displayBytes      int  // of the displays, with displayCost
+	interruptRecorded bool // the session has recorded an interrupt of the turn
 }
 
 // A boundedText keeps the beginning of a text.

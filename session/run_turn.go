@@ -56,7 +56,7 @@ func (r *codeRun) run(ctx context.Context, code string) (*Result, error) {
 		r.timer.Stop()
 	}
 	reason, interrupted := r.finish()
-	interrupted = interrupted || r.result.Outcome == timeline.OutcomeInterrupted // the answer to the interrupt may be lost
+	interrupted = interrupted || r.interruptRecorded || r.result.Outcome == timeline.OutcomeInterrupted // the answer to the interrupt may be lost
 	r.complete(r.turn, interrupted && reason == errTimedOut)
 	switch {
 	case err != nil && context.Cause(r.reading) == errStillRunning:
@@ -227,6 +227,8 @@ func (r *codeRun) add(e timeline.Event) (over bool) {
 			r.options.OnDisplay(b)
 		}
 		r.addDisplay(b)
+	case timeline.Interrupt:
+		r.interruptRecorded = true
 	case timeline.InputRequested:
 		r.answer(e, b)
 	case timeline.TurnEnded:

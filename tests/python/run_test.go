@@ -90,7 +90,11 @@ func TestRun(t *testing.T) {
 			}
 			got = run(t, "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('saved')\n'partial'", &session.RunOptions{Timeout: 100 * time.Millisecond})
 			if !got.TimedOut || got.Outcome != timeline.OutcomeOK || got.Text != "saved\n" || got.Value != "'partial'" || got.Err() != nil {
-				t.Errorf("code that handles the interrupt: got %+v", got)
+				t.Errorf("code that handles the interrupt: got %q, %q, timed out %v, outcome %s, error %v", got.Text, got.Value, got.TimedOut, got.Outcome, got.Err())
+			}
+			late, err := session.Run(t.Context(), lateAnswers{s.Session}, "try:\n    time.sleep(60)\nexcept KeyboardInterrupt: pass", &session.RunOptions{Timeout: 100 * time.Millisecond})
+			if err != nil || !late.TimedOut || late.Outcome != timeline.OutcomeOK {
+				t.Errorf("an answer to the interrupt after the end of the turn: got %+v, %v", late, err)
 			}
 			got = run(t, "while True:\n    try: input('again? ')\n    except EOFError: pass", &session.RunOptions{Timeout: 300 * time.Millisecond, Grace: time.Second})
 			if !got.TimedOut || got.Outcome != timeline.OutcomeInterrupted {
@@ -108,4 +112,23 @@ func TestRun(t *testing.T) {
 			}
 		})
 	})
+}
+
+// The answers of lateAnswers to interrupts come after the end of the turn.
+type lateAnswers struct{ session.Session }
+
+func (s lateAnswers) Interrupt(ctx context.Context, turn uint64) (session.InterruptResult, error) {
+	result, err := s.Session.Interrupt(ctx, turn)
+	if err != nil {
+		return result, err
+	}
+	if _, err := s.Wait(context.WithoutCancel(ctx), turn, nil); err != nil {
+		return result, err
+	}
+	select {
+	case <-ctx.Done():
+		return result, ctx.Err()
+	case <-time.After(100 * time.Millisecond):
+		return result, nil
+	}
 }
