@@ -114,15 +114,18 @@ class Printer:
                 self.break_()
             self.text(line)
 
-    def elements(self, values, write):
-        """Writes elements with commas between them."""
+    def elements(self, open, values, close, write=None):
+        """Writes a group of elements with commas between them."""
+        self.begin_group(len(open), open)
         for n, one in enumerate(values):
             if n:
                 self.text(",")
                 self.breakable()
             if n == _MOST:
-                return self.text("...")
-            write(one)
+                self.text("...")
+                break
+            (write or self.pretty)(one)
+        self.end_group(len(open), close)
 
     def finish(self):
         """Returns the text."""
@@ -185,19 +188,13 @@ def _sequence(open, close):
     def write(printer, value, kind):
         if type(value).__repr__ is not kind.__repr__:
             return False
-        printer.begin_group(len(open), open)
-        printer.elements(value, printer.pretty)
-        if kind is tuple and len(value) == 1:
-            printer.text(",")
-        printer.end_group(len(open), close)
+        printer.elements(open, value, "," + close if kind is tuple and len(value) == 1 else close)
         return True
 
     return write
 
 
 def _set(open, close):
-    sequence = _sequence(open, close)
-
     def write(printer, value, kind):
         if type(value).__repr__ is not kind.__repr__ or not value:
             return False
@@ -207,9 +204,7 @@ def _set(open, close):
                 items = sorted(value)
             except Exception:
                 pass  # its elements have no order
-        printer.begin_group(len(open), open)
-        printer.elements(items, printer.pretty)
-        printer.end_group(len(open), close)
+        printer.elements(open, items, close)
         return True
 
     return write
@@ -224,9 +219,7 @@ def _dict(printer, value, kind):
         printer.text(": ")
         printer.pretty(value[key])
 
-    printer.begin_group(1, "{")
-    printer.elements(value, write)
-    printer.end_group(1, "}")
+    printer.elements("{", value, "}", write)
     return True
 
 
@@ -257,10 +250,7 @@ def _call(arguments):
     def write(printer, value, kind):
         if type(value).__repr__ is not kind.__repr__:
             return False
-        name = type(value).__name__
-        printer.begin_group(len(name) + 1, name + "(")
-        printer.elements(arguments(value), printer.pretty)
-        printer.end_group(len(name) + 1, ")")
+        printer.elements(type(value).__name__ + "(", arguments(value), ")")
         return True
 
     return write
