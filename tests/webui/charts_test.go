@@ -4,7 +4,6 @@ package webui
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
+	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
 	"github.com/turnstone-repl/turnstone/internal/testkit/replbin"
 	"github.com/turnstone-repl/turnstone/internal/testkit/testexec"
 
@@ -21,14 +21,7 @@ import (
 // openChartSession opens a session whose Python has plotly and bokeh as published.
 func (d *testDaemon) openChartSession(name string) {
 	d.t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	python := filepath.Join(cache, "turnstone", "charts", "bin", "python3")
-	if _, err := os.Stat(python); err != nil {
-		d.t.Skip("plotly and bokeh are not installed: scripts/setup-dev installs them")
-	}
+	python := interpreters.ChartsPython(d.t)
 	if _, err := d.dialDaemon().CreateSession(d.t.Context(), protocol.CreateParams{Name: name, Runtime: python}); err != nil {
 		d.t.Fatal(err)
 	}

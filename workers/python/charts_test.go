@@ -11,20 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
 	"github.com/turnstone-repl/turnstone/ipc"
 )
 
 // A chart names the files that draw it, so that readers need no library of their own.
 func TestCharts(t *testing.T) {
 	t.Parallel()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := filepath.Join(cache, "turnstone", "charts", "bin", "python3")
-	if _, err := os.Stat(python); err != nil {
-		t.Skip("plotly and bokeh are not installed: scripts/setup-dev installs them")
-	}
+	python := interpreters.ChartsPython(t)
 	const plotly, bokeh = "application/vnd.plotly.v1+json", "application/vnd.bokeh.v3+json"
 
 	for _, c := range []struct {
@@ -67,14 +61,7 @@ func TestCharts(t *testing.T) {
 
 func TestWidgets(t *testing.T) {
 	t.Parallel()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := filepath.Join(cache, "turnstone", "charts", "bin", "python3")
-	if _, err := os.Stat(filepath.Join(filepath.Dir(python), "tqdm")); err != nil {
-		t.Skip("tqdm and ipywidgets are not installed: scripts/setup-dev installs them")
-	}
+	python := interpreters.ChartsPython(t)
 
 	t.Run("are shown as their text", func(t *testing.T) {
 		t.Parallel()

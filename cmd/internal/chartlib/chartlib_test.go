@@ -8,22 +8,9 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/chartlib"
+	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
 	"github.com/turnstone-repl/turnstone/session"
 )
-
-// publishedFile returns the script of plotly in the package that scripts/setup-dev installs.
-func publishedFile(t *testing.T) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := filepath.Glob(filepath.Join(cache, "turnstone", "charts", "lib", "python3*", "site-packages", "plotly", "package_data", "plotly.min.js"))
-	if err != nil || len(found) == 0 {
-		t.Skip("plotly is not installed: scripts/setup-dev installs it")
-	}
-	return found[0]
-}
 
 func writeFile(t *testing.T, data []byte) string {
 	t.Helper()
@@ -52,7 +39,7 @@ func TestScriptReader(t *testing.T) {
 
 	t.Run("releases a published build", func(t *testing.T) {
 		t.Parallel()
-		path := publishedFile(t)
+		path := interpreters.PlotlyScript(t)
 		want, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +56,7 @@ func TestScriptReader(t *testing.T) {
 
 	t.Run("releases nothing of a file that is one byte off", func(t *testing.T) {
 		t.Parallel()
-		data, err := os.ReadFile(publishedFile(t))
+		data, err := os.ReadFile(interpreters.PlotlyScript(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +67,7 @@ func TestScriptReader(t *testing.T) {
 	// A check of the published build must not count for the next file of that name, size and time.
 	t.Run("releases nothing of a file that takes the place of a build", func(t *testing.T) {
 		t.Parallel()
-		data, err := os.ReadFile(publishedFile(t))
+		data, err := os.ReadFile(interpreters.PlotlyScript(t))
 		if err != nil {
 			t.Fatal(err)
 		}

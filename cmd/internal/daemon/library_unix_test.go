@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/turnstone-repl/turnstone/client/protocol"
+	"github.com/turnstone-repl/turnstone/internal/testkit/interpreters"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -36,25 +37,18 @@ func TestLibrary(t *testing.T) {
 
 	t.Run("returns a published build in parts", func(t *testing.T) {
 		t.Parallel()
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := filepath.Glob(filepath.Join(cache, "turnstone", "charts", "lib", "python3*", "site-packages", "plotly", "package_data", "plotly.min.js"))
-		if err != nil || len(found) == 0 {
-			t.Skip("plotly is not installed: scripts/setup-dev installs it")
-		}
-		want, err := os.ReadFile(found[0])
+		script := interpreters.PlotlyScript(t)
+		want, err := os.ReadFile(script)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := startDaemon(t, nil).dial()
-		if named, err := c.ReadLibrary(t.Context(), protocol.LibraryParams{Path: found[0]}); err != nil || named.Name != "plotly" || named.Script != nil {
+		if named, err := c.ReadLibrary(t.Context(), protocol.LibraryParams{Path: script}); err != nil || named.Name != "plotly" || named.Script != nil {
 			t.Errorf("got %+v, %v", named, err)
 		}
 		var all []byte
 		for {
-			part, err := c.ReadLibrary(t.Context(), protocol.LibraryParams{Path: found[0], Script: true, Offset: int64(len(all))})
+			part, err := c.ReadLibrary(t.Context(), protocol.LibraryParams{Path: script, Script: true, Offset: int64(len(all))})
 			if err != nil || len(part.Script) > session.MaxPartBytes || part.Bytes != int64(len(want)) {
 				t.Fatalf("got %d bytes of %d, %v", len(part.Script), part.Bytes, err)
 			}
@@ -67,7 +61,7 @@ func TestLibrary(t *testing.T) {
 			t.Errorf("got %d bytes, which are not those of the file", len(all))
 		}
 		for _, offset := range []int64{-1, int64(len(want)) + 1} {
-			if _, err := c.ReadLibrary(t.Context(), protocol.LibraryParams{Path: found[0], Script: true, Offset: offset}); session.KindOf(err) != session.KindInvalid {
+			if _, err := c.ReadLibrary(t.Context(), protocol.LibraryParams{Path: script, Script: true, Offset: offset}); session.KindOf(err) != session.KindInvalid {
 				t.Errorf("offset %d: %v", offset, err)
 			}
 		}
