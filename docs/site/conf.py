@@ -6,7 +6,7 @@ copyright = author
 root_doc = "index"
 extensions = ["myst_parser"]
 highlight_language = "none"  # a block without a language is output or text, not Python
-exclude_patterns = ["docs/site/**"]
+exclude_patterns = ["docs/site/**", ".github/**"]
 
 html_theme = "furo"
 html_title = "Turnstone"
