@@ -2,5 +2,5 @@ package r
 
 import _ "embed"
 
-//go:embed prebuilt/linux-amd64.so
-var prebuilt []byte
+//go:embed prebuilt/linux-amd64.so.gz
+var compressedShim []byte

@@ -2,5 +2,5 @@ package r
 
 import _ "embed"
 
-//go:embed prebuilt/linux-arm64.so
-var prebuilt []byte
+//go:embed prebuilt/linux-arm64.so.gz
+var compressedShim []byte

@@ -2,5 +2,5 @@
 
 package r
 
-// prebuilt is nil: on this system the shim must be compiled.
-var prebuilt []byte
+// compressedShim is nil: on this system the shim must be compiled.
+var compressedShim []byte

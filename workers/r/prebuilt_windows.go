@@ -2,7 +2,7 @@ package r
 
 import _ "embed"
 
-// prebuilt is for x64. Windows for ARM runs it as well, in an R for x64.
+// compressedShim is for x64. Windows for ARM runs it as well, in an R for x64.
 //
-//go:embed prebuilt/windows-amd64.dll
-var prebuilt []byte
+//go:embed prebuilt/windows-amd64.dll.gz
+var compressedShim []byte

@@ -1,12 +1,15 @@
 package r
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
@@ -31,6 +35,15 @@ import (
 var shimSourceFS embed.FS
 
 const shimDir = "src/shim"
+
+// prebuiltShim returns the shim that was built for this system.
+var prebuiltShim = sync.OnceValues(func() ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(compressedShim))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(z)
+})
 
 // compileTimeout bounds one run of the compiler, which normally takes less than a second.
 const compileTimeout = time.Minute

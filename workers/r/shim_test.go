@@ -2,12 +2,14 @@ package r
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
 	"debug/pe"
 	"encoding/hex"
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,6 +38,25 @@ func readManifest(t *testing.T) map[string]string {
 	return says
 }
 
+// readPrebuilt returns a binary in prebuilt, where it is compressed.
+func readPrebuilt(t *testing.T, target string) []byte {
+	t.Helper()
+	f, err := os.Open("prebuilt/" + target + ".gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
 func TestPrebuiltShim(t *testing.T) {
 	t.Run("was built from this source", func(t *testing.T) {
 		says := readManifest(t)
@@ -47,11 +68,7 @@ func TestPrebuiltShim(t *testing.T) {
 			t.Errorf("the source is %s, but the binaries were built from %s: run go generate ./workers/r", got, says["source"])
 		}
 		for _, target := range slices.Concat(slices.Collect(maps.Keys(prebuiltMachines())), []string{windowsShim}) {
-			content, err := os.ReadFile("prebuilt/" + target)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum := sha256.Sum256(content)
+			sum := sha256.Sum256(readPrebuilt(t, target))
 			if want, _, _ := strings.Cut(says[target], " "); hex.EncodeToString(sum[:]) != want {
 				t.Errorf("%s is not the file that the manifest names: run go generate ./workers/r", target)
 			}
@@ -59,7 +76,8 @@ func TestPrebuiltShim(t *testing.T) {
 	})
 
 	t.Run("is small and needs only system DLLs on Windows", func(t *testing.T) {
-		f, err := pe.Open("prebuilt/" + windowsShim)
+		content := readPrebuilt(t, windowsShim)
+		f, err := pe.NewFile(bytes.NewReader(content))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,15 +94,15 @@ func TestPrebuiltShim(t *testing.T) {
 				t.Errorf("it needs %s", symbol)
 			}
 		}
-		if info, err := os.Stat("prebuilt/" + windowsShim); err != nil || info.Size() > maxDLLBytes {
-			t.Errorf("it has %d bytes (%v), want at most %d", info.Size(), err, maxDLLBytes)
+		if len(content) > maxDLLBytes {
+			t.Errorf("it has %d bytes, want at most %d", len(content), maxDLLBytes)
 		}
 	})
 
 	t.Run("works with every R and C library", func(t *testing.T) {
 		for target, machine := range prebuiltMachines() {
 			t.Run(target, func(t *testing.T) {
-				f, err := elf.Open("prebuilt/" + target)
+				f, err := elf.NewFile(bytes.NewReader(readPrebuilt(t, target)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -241,7 +259,7 @@ func TestLoadShim(t *testing.T) {
 		}
 		if f, err := elf.NewFile(bytes.NewReader(shim)); err == nil {
 			wantPortableELF(t, f)
-		} else if runtime.GOARCH == "amd64" && prebuilt != nil {
+		} else if runtime.GOARCH == "amd64" && compressedShim != nil {
 			t.Error(err)
 		}
 		info, err := os.Stat(cache)

@@ -131,12 +131,12 @@ func fillSpec(s *workers.Spec, o Options, setting string) error {
 	if o.CompileShim && !canCompile {
 		return errors.New("r: CompileShim is not supported on this system, where the worker's library is prebuilt")
 	}
-	if prebuilt == nil || o.CompileShim {
+	if compressedShim == nil || o.CompileShim {
 		s.Preparations = []workers.Preparation{newShimPreparation(o.CacheDir)}
-	} else {
-		s.Files[shimName] = prebuilt
+		return nil
 	}
-	return nil
+	s.Files[shimName], err = prebuiltShim()
+	return err
 }
 
 // workerSettings returns the settings for the worker's R code, as KEY=VALUE words.
