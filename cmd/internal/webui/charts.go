@@ -34,12 +34,17 @@ type chartScripts struct {
 	kept []chartlib.Script
 }
 
-// find returns a script that is kept, by its SHA-256.
+// find returns a script that is kept or part of the program, by its SHA-256.
 func (c *chartScripts) find(digest string) (chartlib.Script, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if i := slices.IndexFunc(c.kept, func(one chartlib.Script) bool { return one.Digest == digest }); i >= 0 {
 		return c.kept[i], true
+	}
+	for _, one := range vegaScripts() {
+		if one.Digest == digest {
+			return one, true
+		}
 	}
 	return chartlib.Script{}, false
 }
@@ -101,8 +106,12 @@ func (s *Server) readScript(ctx context.Context, path string) (script []byte, er
 	}
 }
 
-// loadLibrary reads the scripts of the library that the worker has named for a chart.
+// loadLibrary reads the scripts of the library that the worker has named for a chart. Those of Vega are
+// part of the program.
 func (s *Server) loadLibrary(ctx context.Context, d timeline.Display, kind string) (all []chartlib.Release, err error) {
+	if all := vegaLibrary(libraryOf(kind)); all != nil {
+		return all, nil
+	}
 	files := d.LibraryFiles(kind)
 	if len(files) == 0 {
 		return nil, session.Errorf(session.KindUnsupported, "its library was not found as a file")
@@ -122,6 +131,12 @@ func (s *Server) loadLibrary(ctx context.Context, d timeline.Display, kind strin
 
 // libraryOf returns the name of the library that draws charts of a type, "" for other types.
 func libraryOf(kind string) string {
+	switch kind {
+	case "application/vnd.vegalite.v4+json", "application/vnd.vegalite.v5+json", "application/vnd.vegalite.v6+json":
+		return "vega-lite"
+	case "application/vnd.vega.v5+json", "application/vnd.vega.v6+json":
+		return "vega"
+	}
 	switch {
 	case !isChart(kind):
 		return ""
@@ -133,9 +148,12 @@ func libraryOf(kind string) string {
 	return ""
 }
 
+// drawsPictures reports whether a library can draw charts as images.
+func drawsPictures(library string) bool { return library == "plotly" || vegaLibrary(library) != nil }
+
 // A chartInfo tells the browser how a chart is drawn.
 type chartInfo struct {
-	Library string `json:"library"` // plotly or bokeh
+	Library string `json:"library"` // plotly, bokeh, vega or vega-lite
 	Version string `json:"version"`
 
 	// Drawer is the address of a document that draws several charts as images, if the library can.
@@ -157,10 +175,11 @@ func (s *Server) serveChart(w http.ResponseWriter, r *http.Request) {
 		s.writeCallError(w, err)
 		return
 	}
-	info := chartInfo{Library: scripts[0].Name, Version: scripts[0].Version}
+	library := scripts[slices.IndexFunc(scripts, func(one chartlib.Release) bool { return one.Name == libraryOf(kind) })]
+	info := chartInfo{Library: library.Name, Version: library.Version}
 	switch {
-	case info.Library == "plotly":
-		info.Drawer = "/frame/drawer/" + scripts[0].Digest
+	case drawsPictures(library.Name):
+		info.Drawer = "/frame/drawer/" + library.Digest
 	case bytes.Contains(data, []byte(`"CustomJS`)):
 		info.Note = "Its own scripts (CustomJS) do not run here."
 	}
@@ -170,9 +189,20 @@ func (s *Server) serveChart(w http.ResponseWriter, r *http.Request) {
 // checkChart returns an error for a chart that cannot be drawn under the policy of its frame. The
 // library itself would draw an empty chart and say nothing.
 func checkChart(kind string, spec []byte) error {
-	if libraryOf(kind) != "plotly" {
-		return nil
+	switch libraryOf(kind) {
+	case "plotly":
+		return checkPlotly(spec)
+	case "vega", "vega-lite":
+		var chart map[string]any
+		if err := json.Unmarshal(spec, &chart); err != nil {
+			return session.Errorf(session.KindInvalid, "its data is not that of a Vega chart")
+		}
+		return checkVega(chart, false)
 	}
+	return nil
+}
+
+func checkPlotly(spec []byte) error {
 	type traces []struct {
 		Type string `json:"type"`
 	}
@@ -218,24 +248,28 @@ func (s *Server) serveChartFrame(w http.ResponseWriter, r *http.Request, d timel
 		s.writeCallError(w, err)
 		return
 	}
-	s.writeChartDocument(w, scripts, spec)
+	s.writeChartDocument(w, libraryOf(kind), scripts, spec)
 }
 
 // serveDrawer serves the document that draws charts of one library as images. It gets the charts in
 // messages of the page.
 func (s *Server) serveDrawer(w http.ResponseWriter, r *http.Request) {
 	file, ok := s.chartScripts.find(r.PathValue("digest"))
-	if !ok || file.Name != "plotly" {
+	if !ok || !drawsPictures(file.Name) {
 		writeError(w, http.StatusNotFound, "not_found", "no such library was read")
 		return
 	}
-	s.writeChartDocument(w, []chartlib.Release{file.Release}, nil)
+	scripts := vegaLibrary(file.Name)
+	if scripts == nil {
+		scripts = []chartlib.Release{file.Release}
+	}
+	s.writeChartDocument(w, file.Name, scripts, nil)
 }
 
 // writeChartDocument writes a document in which exactly draw.js and the scripts of a library run.
 //
 // The library uses sinks for HTML, so draw.js sets a policy for Trusted Types that lets few elements pass.
-func (s *Server) writeChartDocument(w http.ResponseWriter, scripts []chartlib.Release, spec []byte) {
+func (s *Server) writeChartDocument(w http.ResponseWriter, library string, scripts []chartlib.Release, spec []byte) {
 	at := s.Origin() + "/lib/"
 	sources := "img-src data: blob:; script-src " + at + "draw.js"
 	var tags strings.Builder
@@ -245,8 +279,8 @@ func (s *Server) writeChartDocument(w http.ResponseWriter, scripts []chartlib.Re
 		tags.WriteString(`<script crossorigin src="/lib/` + one.Digest + `.js"></script>`)
 	}
 	s.setFramePolicy(w.Header(), "default", sources, `"`+at+`*"`)
-	_, _ = io.WriteString(w, "<!doctype html><meta charset=utf-8><title>a chart</title><style>html{background:#fff}body{margin:0}</style>"+ // the browser may have gone
-		`<div id=place></div><script type="application/json" id=spec data-library="`+scripts[0].Name+`">`+
+	_, _ = io.WriteString(w, "<!doctype html><meta charset=utf-8><title>a chart</title><style>html{background:#fff}body{margin:0}.vega-bindings{padding:0 8px 8px;font:13px system-ui,sans-serif}</style>"+ // the browser may have gone
+		`<div id=place></div><script type="application/json" id=spec data-library="`+library+`">`+
 		strings.ReplaceAll(string(spec), "<", `\u003c`)+"</script>"+tags.String())
 }
 

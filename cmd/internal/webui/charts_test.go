@@ -14,7 +14,7 @@ func TestChartDocument(t *testing.T) {
 	s := &Server{hostPort: "x.localhost:1"}
 	a, b := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	w := httptest.NewRecorder()
-	s.writeChartDocument(w, []chartlib.Release{{Name: "bokeh", Digest: a}, {Name: "bokeh-widgets", Digest: b}}, []byte(`{"x":"</script><script>1</script><!--<SCRIPT>"}`))
+	s.writeChartDocument(w, "bokeh", []chartlib.Release{{Name: "bokeh", Digest: a}, {Name: "bokeh-widgets", Digest: b}}, []byte(`{"x":"</script><script>1</script><!--<SCRIPT>"}`))
 	h, body := w.Result().Header, w.Body.String()
 
 	t.Run("allows exactly the scripts of the library and draw.js", func(t *testing.T) {

@@ -20,7 +20,8 @@
 // link element requests in advance, so such a result can reach the network.
 //
 // Charts are data that a library draws. The library is the one in the session's own package, if its
-// file is a published build. In the frame of a chart, only that library and our draw.js run.
+// file is a published build. Vega is part of the program. In the frame of a chart, only its library and
+// our draw.js run.
 //
 // # Goroutines
 //

@@ -11,6 +11,7 @@ const loadTime = 30000; // ms for a library to load
 const drawTime = 10000; // ms for one chart after that: its data can make a library loop
 const notInTime = `it was not drawn within ${drawTime / 1000} s`;
 const notLoaded = `its library did not load within ${loadTime / 1000} s`;
+const restTime = 3000; // ms without drawing frames after one that did not answer
 const idleTime = 30000; // ms after which a drawing frame without work is removed
 const [minHeight, maxHeight] = [60, 1200]; // pixels of a live chart
 
@@ -56,6 +57,7 @@ class Drawer {
   }
 
   next() {
+    if (this.resting) return;
     clearTimeout(this.timer);
     while (this.queue.length && !this.queue[0].id && !this.queue[0].wanted()) this.queue.shift().done(null);
     if (this.queue.length === 0) {
@@ -102,13 +104,24 @@ class Drawer {
     this.next();
   }
 
-  // abandon ends a frame that does not answer.
+  // abandon gives up a chart whose frame does not answer. Drawing frames share a process, which Chromium
+  // ends 2 s after the last one. Before that, a new frame would wait in it.
   abandon(failure) {
+    this.queue.shift().failed(new Error(failure));
+    for (const one of drawers.values()) one.rest();
+  }
+
+  rest() {
     this.end();
-    this.give(null, failure);
+    this.resting = true;
+    this.timer = setTimeout(() => {
+      this.resting = false;
+      this.next();
+    }, restTime);
   }
 
   end() {
+    clearTimeout(this.timer);
     endFrame(this.frame);
     this.frame = null;
     this.ready = false;
@@ -147,23 +160,25 @@ const nearby = new IntersectionObserver((all) => {
 const lives = []; // charts with a live frame, the oldest first
 
 // A Chart is one chart of a result. Its form is a picture, a live frame, an offer to draw it or, where no
-// library can draw it, its other representation.
+// library can draw it, its other representation. If that is a picture, the session has drawn the chart.
 class Chart {
-  constructor(part, event, fallback) {
+  constructor(part, event, fallback, isDrawn) {
     this.address = part.chart;
     this.key = part.chart + " " + event.at; // another session may have the same name later
     this.source = part.url;
     this.fallback = fallback;
+    this.isDrawn = isDrawn;
     this.form = 0; // counts the changes of the form
     this.place = h("div", { class: "waiting" });
     this.remark = h("p", { class: "remark" });
     this.element = h("div", { class: "plot", chart: this }, this.place, this.remark);
+    if (isDrawn) this.offer();
     nearby.observe(this.element);
   }
 
   approach(near) {
     this.near = near;
-    if (near && !this.begun) this.begin();
+    if (near && !this.begun && !this.isDrawn) this.begin();
   }
 
   async begin() {
@@ -249,11 +264,27 @@ class Chart {
     this.begun = false;
     this.offer();
     endFrame(this.frame);
-    if (this.info.drawer && this.element.isConnected) this.begin();
+    if (this.info.drawer && !this.isDrawn && this.element.isConnected) this.begin();
+  }
+
+  // explore makes a chart live that was not begun.
+  async explore() {
+    try {
+      this.info ??= await get("chart" + this.address);
+      this.revive(true);
+    } catch (e) {
+      this.fail(e.message);
+    }
   }
 
   offer() {
-    const wait = h("div", { class: "waiting" }, h("button", { type: "button", class: "more", onclick: () => this.revive(true) }, "Draw this chart"));
+    const ask = h("button", { type: "button", class: "more", onclick: () => this.explore() }, this.isDrawn ? "Explore this chart" : "Draw this chart");
+    if (this.isDrawn) {
+      this.show(this.fallback());
+      this.say(ask);
+      return;
+    }
+    const wait = h("div", { class: "waiting" }, ask);
     wait.style.height = Math.max(this.place.clientHeight, minHeight) + "px";
     this.show(wait);
     this.say();
@@ -279,7 +310,8 @@ class Chart {
 }
 
 // chartOf returns an element for a part of the result of an event that has a chart. It is drawn when it
-// comes near the visible part. fallback makes the element that is shown if it cannot be drawn.
-export function chartOf(part, event, fallback) {
-  return new Chart(part, event, fallback).element;
+// comes near the visible part. fallback makes the element that is shown if it cannot be drawn. With isDrawn,
+// that is a picture of the chart, so only its live form is drawn.
+export function chartOf(part, event, fallback, isDrawn) {
+  return new Chart(part, event, fallback, isDrawn).element;
 }

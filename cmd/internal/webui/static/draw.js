@@ -21,7 +21,32 @@
     return Plotly.newPlot(place, spec.data, layout, config(spec.config)).then(() => spec.frames && Plotly.addFrames(place, spec.frames));
   }
 
-  const draw = { plotly, bokeh: (spec, place) => Bokeh.embed.embed_item(spec, place) };
+  // Vega loads nothing: it gets no address but that of an image in the data, and a link leads nowhere.
+  const loader = {
+    load: async () => { throw new Error("nothing is loaded here"); },
+    sanitize: async (address, { context }) => context === "image" && address.startsWith("data:image/") ? { href: address } : {},
+  };
+
+  // vegaView draws a chart of Vega, or of Vega-Lite that was compiled to it. Its expressions are interpreted.
+  async function vegaView(library, spec, place, renderer) {
+    if (spec.height === "container") place.style.height = chartHeight + "px";
+    const chart = library === "vega-lite" ? vegaLite.compile(spec).spec : spec;
+    const logger = vega.logger(vega.Error, "", (method, level, [e]) => { throw e instanceof Error ? e : new Error(e); }); // otherwise an empty chart would be drawn
+    const view = new vega.View(vega.parse(chart, null, { ast: true }), { expr: vega.expressionInterpreter, loader, logger, renderer, hover: true, container: place });
+    try {
+      return await view.runAsync();
+    } catch (e) {
+      view.finalize(); // ends its timers
+      throw e;
+    }
+  }
+
+  const draw = {
+    plotly,
+    bokeh: (spec, place) => Bokeh.embed.embed_item(spec, place),
+    vega: (spec, place) => vegaView("vega", spec, place, "svg"),
+    "vega-lite": (spec, place) => vegaView("vega-lite", spec, place, "svg"),
+  };
 
   // live draws the chart of this document, and reports its height whenever that changes.
   function live(spec, library) {
@@ -33,13 +58,32 @@
     Promise.resolve().then(() => draw[library](JSON.parse(spec), place)).then(() => { measure(); tell({ drawn: true }); }, (e) => tell({ failed: reason(e) }));
   }
 
-  // picture draws a chart of the page as SVG.
-  async function picture({ id, spec, width }) {
+  async function plotlyPicture({ data, layout, config: own }, width) {
+    const size = { width: layout?.width || width, height: layout?.height || chartHeight };
+    const svg = await Plotly.toImage({ data, layout: { ...layout, ...size }, config: config(own) }, { format: "svg", imageDataOnly: true, ...size });
+    return { svg, ...size };
+  }
+
+  async function vegaPicture(library, spec, width) {
+    const place = document.createElement("div"); // a chart may take its width
+    place.style.width = width + "px";
+    document.documentElement.append(place); // a chart can empty the body
     try {
-      const { data, layout, config: own } = JSON.parse(spec);
-      const size = { width: layout?.width || width, height: layout?.height || chartHeight };
-      const image = await Plotly.toImage({ data, layout: { ...layout, ...size }, config: config(own) }, { format: "svg", imageDataOnly: true, ...size });
-      tell({ id, svg: image, ...size });
+      const view = await vegaView(library, spec, place, "none");
+      const svg = await view.toSVG();
+      view.finalize();
+      const [, ...size] = /^<svg[^>]* width="([\d.]+)" height="([\d.]+)"/.exec(svg);
+      return { svg, width: Number(size[0]), height: Number(size[1]) };
+    } finally {
+      place.remove();
+    }
+  }
+
+  // picture draws a chart of the page as SVG.
+  async function picture(library, { id, spec, width }) {
+    try {
+      const chart = JSON.parse(spec);
+      tell({ id, ...await (library === "plotly" ? plotlyPicture(chart, width) : vegaPicture(library, chart, width)) });
     } catch (e) {
       tell({ id, failed: reason(e) });
     }
@@ -47,11 +91,11 @@
 
   addEventListener("DOMContentLoaded", () => {
     tell({ ready: true });
-    const spec = document.getElementById("spec");
-    if (spec.textContent) live(spec.textContent, spec.dataset.library);
+    const { textContent: spec, dataset: { library } } = document.getElementById("spec");
+    if (spec) live(spec, library);
     else {
       let last = Promise.resolve(); // one picture after the other
-      addEventListener("message", (e) => { if (e.source === parent) last = last.then(() => picture(e.data)); });
+      addEventListener("message", (e) => { if (e.source === parent) last = last.then(() => picture(library, e.data)); });
     }
   });
 })();

@@ -24,7 +24,7 @@ export function shown(parts, e, owner) {
   const chart = runs ? undefined : parts.find((p) => p.chart);
   if (chart) {
     const other = box;
-    box = chartOf(chart, e, () => other);
+    box = chartOf(chart, e, () => other, chart.mime.includes("vega") && Boolean(still ?? image)); // by vl-convert
   }
   const ask = live && !runs ? asker(live, owner) : null, actions = actionsOf(parts, image);
   if (ask || actions.length) box = h("div", {}, box, h("div", { class: "files" }, ask, actions.length ? menuOf(actions, "more about this result") : null));
