@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// maxProgramBytes bounds the program for linux/amd64. Raising it is a deliberate decision. Three things
-// make room: structs are sorted with slices.SortStableFunc, whose code for a type is 8 KB and not 25;
-// vendored files of the web UI are compressed; and so is the worker's library for R. It was raised last for
-// the 264 KB of Vega, which draws the charts of altair for everyone, also without vl-convert.
+// maxProgramBytes bounds the program for linux/amd64. Raising it is a deliberate decision. Two things make
+// room: structs are sorted with slices.SortStableFunc, whose code for a type is 8 KB and not 25. Vendored
+// files of the web UI, and the worker's library for R, are compressed. It was raised last for the 264 KB of
+// Vega, which draws the charts of altair for everyone, also without vl-convert.
 const maxProgramBytes = 21 << 20
 
 // A buildTarget is a system for which the program is built, with its names in Go and in package

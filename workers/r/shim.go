@@ -19,7 +19,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
@@ -37,13 +36,13 @@ var shimSourceFS embed.FS
 const shimDir = "src/shim"
 
 // prebuiltShim returns the shim that was built for this system.
-var prebuiltShim = sync.OnceValues(func() ([]byte, error) {
+func prebuiltShim() ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(compressedShim))
 	if err != nil {
 		return nil, err
 	}
 	return io.ReadAll(z)
-})
+}
 
 // compileTimeout bounds one run of the compiler, which normally takes less than a second.
 const compileTimeout = time.Minute

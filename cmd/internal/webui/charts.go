@@ -30,6 +30,9 @@ const (
 type chartScripts struct {
 	loading sync.Mutex // held while a script is read, so that charts side by side read it once
 
+	readVega sync.Once
+	vega     map[string]chartlib.Script // by name; set by readVega
+
 	mu   sync.Mutex
 	kept []chartlib.Script
 }
@@ -41,7 +44,7 @@ func (c *chartScripts) find(digest string) (chartlib.Script, bool) {
 	if i := slices.IndexFunc(c.kept, func(one chartlib.Script) bool { return one.Digest == digest }); i >= 0 {
 		return c.kept[i], true
 	}
-	for _, one := range vegaScripts() {
+	for _, one := range c.vegaScripts() {
 		if one.Digest == digest {
 			return one, true
 		}
@@ -109,8 +112,8 @@ func (s *Server) readScript(ctx context.Context, path string) (script []byte, er
 // loadLibrary reads the scripts of the library that the worker has named for a chart. Those of Vega are
 // part of the program.
 func (s *Server) loadLibrary(ctx context.Context, d timeline.Display, kind string) (all []chartlib.Release, err error) {
-	if all := vegaLibrary(libraryOf(kind)); all != nil {
-		return all, nil
+	if library := libraryOf(kind); isVega(library) {
+		return s.chartScripts.vegaLibrary(library), nil
 	}
 	files := d.LibraryFiles(kind)
 	if len(files) == 0 {
@@ -149,7 +152,7 @@ func libraryOf(kind string) string {
 }
 
 // drawsPictures reports whether a library can draw charts as images.
-func drawsPictures(library string) bool { return library == "plotly" || vegaLibrary(library) != nil }
+func drawsPictures(library string) bool { return library == "plotly" || isVega(library) }
 
 // A chartInfo tells the browser how a chart is drawn.
 type chartInfo struct {
@@ -259,9 +262,9 @@ func (s *Server) serveDrawer(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, "not_found", "no such library was read")
 		return
 	}
-	scripts := vegaLibrary(file.Name)
-	if scripts == nil {
-		scripts = []chartlib.Release{file.Release}
+	scripts := []chartlib.Release{file.Release}
+	if isVega(file.Name) {
+		scripts = s.chartScripts.vegaLibrary(file.Name)
 	}
 	s.writeChartDocument(w, file.Name, scripts, nil)
 }

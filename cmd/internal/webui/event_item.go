@@ -139,7 +139,7 @@ func (p *displayPart) describeData(d timeline.Display, frame string) {
 	case p.MIME == "image/svg+xml":
 		p.Frame = frame
 	case isChart(p.MIME):
-		if library := libraryOf(p.MIME); vegaLibrary(library) != nil || library != "" && d.LibraryFiles(p.MIME) != nil {
+		if library := libraryOf(p.MIME); isVega(library) || library != "" && d.LibraryFiles(p.MIME) != nil {
 			p.Chart = strings.TrimPrefix(frame, "/frame")
 		}
 		p.Text = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(d.Text(), "["), "]"), "; repl view shows it")

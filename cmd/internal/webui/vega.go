@@ -7,25 +7,28 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/chartlib"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
-// vegaScripts returns the scripts that draw charts of Vega and Vega-Lite, by name. They are part of the
-// program, because no package of Python or R has them as files.
-var vegaScripts = sync.OnceValue(func() map[string]chartlib.Script {
-	all := make(map[string]chartlib.Script)
-	for _, name := range []string{"vega", "vega-lite", "vega-interpreter"} {
-		code, version := readVendored(name)
-		if name == "vega-interpreter" {
-			code = interpreterScript(code)
+// isVega reports whether a library is part of the program. No package of Python or R has it as a file.
+func isVega(library string) bool { return library == "vega" || library == "vega-lite" }
+
+// vegaScripts returns the scripts that draw charts of Vega and Vega-Lite, by name.
+func (c *chartScripts) vegaScripts() map[string]chartlib.Script {
+	c.readVega.Do(func() {
+		c.vega = make(map[string]chartlib.Script)
+		for _, name := range []string{"vega", "vega-lite", "vega-interpreter"} {
+			code, version := readVendored(name)
+			if name == "vega-interpreter" {
+				code = interpreterScript(code)
+			}
+			c.vega[name] = chartlib.Script{Release: chartlib.Release{Name: name, Version: version, Digest: chartlib.DigestOf(code)}, Code: code}
 		}
-		all[name] = chartlib.Script{Release: chartlib.Release{Name: name, Version: version, Digest: chartlib.DigestOf(code)}, Code: code}
-	}
-	return all
-})
+	})
+	return c.vega
+}
 
 // readVendored returns a compressed script of static/vendor, and its version in the list of sources.
 func readVendored(name string) (code []byte, version string) {
@@ -49,16 +52,13 @@ func interpreterScript(module []byte) []byte {
 	).Replace(string(module)))
 }
 
-// vegaLibrary returns the scripts of the library vega or vega-lite in the order of loading, nil for others.
-func vegaLibrary(library string) []chartlib.Release {
-	all := vegaScripts()
-	switch library {
-	case "vega":
+// vegaLibrary returns the scripts of the library vega or vega-lite in the order of loading.
+func (c *chartScripts) vegaLibrary(library string) []chartlib.Release {
+	all := c.vegaScripts()
+	if library == "vega" {
 		return []chartlib.Release{all["vega"].Release, all["vega-interpreter"].Release}
-	case "vega-lite":
-		return []chartlib.Release{all["vega"].Release, all["vega-lite"].Release, all["vega-interpreter"].Release}
 	}
-	return nil
+	return []chartlib.Release{all["vega"].Release, all["vega-lite"].Release, all["vega-interpreter"].Release}
 }
 
 // checkVega returns an error for a chart whose data would be loaded, or read by compiled code. isData is

@@ -14,6 +14,7 @@ import (
 
 func TestVegaScripts(t *testing.T) {
 	t.Parallel()
+	s := &Server{hostPort: "x.localhost:1"}
 
 	t.Run("are the ones in SOURCES", func(t *testing.T) {
 		t.Parallel()
@@ -21,7 +22,7 @@ func TestVegaScripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, script := range vegaScripts() {
+		for name, script := range s.chartScripts.vegaScripts() {
 			line := name + ".js " + name + "@" + script.Version + " "
 			if name != "vega-interpreter" && !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(line)+`\S+ \S+ `+script.Digest+`$`).Match(list) {
 				t.Errorf("SOURCES has no line %s…%s", line, script.Digest)
@@ -34,7 +35,7 @@ func TestVegaScripts(t *testing.T) {
 
 	t.Run("have an interpreter that is not a module", func(t *testing.T) {
 		t.Parallel()
-		code := string(vegaScripts()["vega-interpreter"].Code)
+		code := string(s.chartScripts.vegaScripts()["vega-interpreter"].Code)
 		if regexp.MustCompile(`(?m)^\s*(import|export)\b`).MatchString(code) || !strings.Contains(code, "vega.expressionInterpreter = ") {
 			t.Errorf("the script is %s … %s", code[:200], code[len(code)-200:])
 		}
@@ -42,8 +43,7 @@ func TestVegaScripts(t *testing.T) {
 
 	t.Run("are served by digest", func(t *testing.T) {
 		t.Parallel()
-		s := &Server{hostPort: "x.localhost:1"}
-		for name, script := range vegaScripts() {
+		for name, script := range s.chartScripts.vegaScripts() {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/lib/x", nil)
 			r.SetPathValue("file", script.Digest+".js")
 			w := httptest.NewRecorder()
