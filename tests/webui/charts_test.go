@@ -126,9 +126,11 @@ show(column(p, slider, DataTable(source=source, columns=[TableColumn(field="a", 
 		t.Parallel()
 		bins := "dict(start=0, end=1, size=1e-4)"
 		_, b := openCharts(t, "go.Figure(go.Histogram2d(x=[0, 1], y=[0, 1], xbins="+bins+", ybins="+bins+"), layout={'height': 100}).show()\ngo.Figure(go.Bar(y=[1]), layout={'height': 100}).show()")
-		b.waitText("Not drawn here: it was not drawn within 10 s")
+		b.waitText("Not drawn here: it was not drawn within 10 s. Try again")
 		b.waitUntil("the next chart is drawn", `document.querySelectorAll(".plot .picture").length === 1`)
 		b.takeScreenshot("chart-loop")
+		b.clickElement(".plot .remark button", "Try again")
+		b.waitUntil("the chart is being drawn again", `document.querySelector(".plot .waiting")?.textContent === "Drawing the chart…"`)
 	})
 
 	t.Run("takes messages only from frames of charts", func(t *testing.T) {
@@ -177,10 +179,50 @@ display({"text/html": "<script>setInterval(() => parent.postMessage({height: 900
 		b.waitUntil("the chart is a picture", `document.querySelector(".plot .picture img")?.naturalHeight > 100 && document.querySelector(".dot.running")`)
 	})
 
+	// Plotly Express uses WebGL from 1,000 points on.
+	t.Run("draws traces of WebGL as SVG", func(t *testing.T) {
+		t.Parallel()
+		s, b := openCharts(t, "1")
+		b.waitText("Started")
+		evalExpression[bool](b, `((make) => { URL.createObjectURL = (blob) => { blob.text().then((text) => { window.picture = text; }); return make(blob); }; return true; })(URL.createObjectURL)`)
+		s.execCode("main", "go.Figure([go.Scattergl(y=[n % 97 for n in range(3000)], mode='markers'), go.Scatterpolargl(r=[1, 2, 3], theta=[0, 90, 180])])")
+		b.waitUntil("the picture has all points", `window.picture?.split('class="point"').length > 3000`)
+		b.takeScreenshot("chart-webgl")
+		evalExpression[bool](b, `(document.querySelector(".plot .picture").click(), true)`)
+		b.waitUntil("the chart is live", `document.querySelector(".plot iframe.live[data-drawn]")`)
+	})
+
+	// A picture with a background of its own stays as its code made it.
+	t.Run("is dark in a dark page", func(t *testing.T) {
+		t.Parallel()
+		_, b := openCharts(t, "go.Figure(go.Bar(y=[1, 2])).show()\ngo.Figure(go.Bar(y=[1, 2]), layout={'plot_bgcolor': 'white'}).show()")
+		b.setSize(1100, 1400)
+		b.waitUntil("both are drawn", `[...document.querySelectorAll(".plot .picture img")].filter((i) => i.complete && i.naturalHeight > 100).length === 2`)
+		for _, dark := range []bool{false, true} {
+			b.setDark(dark)
+			want := map[bool]string{false: "255 255", true: "27 255"}[dark]
+			b.waitUntil(fmt.Sprintf("with dark %v the corners have the right colours", dark), `[...document.querySelectorAll(".plot .picture img")].map((image) => {
+				const canvas = document.createElement("canvas").getContext("2d");
+				canvas.drawImage(image, 0, 0);
+				return canvas.getImageData(5, 5, 1, 1).data[0];
+			}).join(" ") === "`+want+`"`)
+			b.takeScreenshot(fmt.Sprintf("chart-dark-%v", dark))
+		}
+	})
+
+	t.Run("is drawn for printing, however far away", func(t *testing.T) {
+		t.Parallel()
+		_, b := openCharts(t, "for n in range(12): go.Figure(go.Bar(y=[1, n])).show()")
+		b.waitUntil("the charts are there", `document.querySelectorAll(".plot").length === 12`)
+		evalExpression[bool](b, `(window.print = () => { window.printed = document.querySelectorAll(".plot .picture img").length; }, document.querySelector(".top .menu").open = true)`)
+		b.clickElement(".top .menu button", "Print…")
+		b.waitUntil("all are pictures", `window.printed === 12`)
+	})
+
 	t.Run("says why a chart is not drawn", func(t *testing.T) {
 		t.Parallel()
 		for code, want := range map[string]string{
-			"go.Figure(go.Scattergl(y=[1, 2]))":                                           `traces of type "scattergl" compile code from text`,
+			"go.Figure(go.Splom(dimensions=[dict(values=[1, 2])]))":                       `traces of type "splom" compile code from text`,
 			"go.Figure(go.Parcoords(dimensions=[dict(values=[1, 2])]))":                   `traces of type "parcoords" compile code from text`,
 			"go.Figure(go.Scattergeo(lon=[1], lat=[1]))":                                  "load maps from the network",
 			"import plotly; f = go.Figure(); plotly.__file__ = '/nowhere/__init__.py'\nf": "cannot be read: no such file",

@@ -224,7 +224,7 @@ func checkPlotly(spec []byte) error {
 	}
 	for _, trace := range all {
 		switch {
-		case strings.HasSuffix(trace.Type, "gl") || trace.Type == "splom" || trace.Type == "parcoords":
+		case trace.Type == "splom" || trace.Type == "parcoords":
 			return session.Errorf(session.KindUnsupported, "traces of type %.30q compile code from text, which is not allowed here; "+
 				"display({'text/html': fig.to_html()}, raw=True) shows the chart as a page whose scripts you can run", trace.Type)
 		case slices.Contains(mapTraces(), trace.Type):

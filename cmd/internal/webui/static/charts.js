@@ -12,6 +12,7 @@ const drawTime = 10000; // ms for one chart after that: its data can make a libr
 const notInTime = `it was not drawn within ${drawTime / 1000} s`;
 const notLoaded = `its library did not load within ${loadTime / 1000} s`;
 const restTime = 3000; // ms without drawing frames after one that did not answer
+const printTime = 60000; // ms that printing waits for charts
 const idleTime = 30000; // ms after which a drawing frame without work is removed
 const [minHeight, maxHeight] = [60, 1200]; // pixels of a live chart
 
@@ -169,7 +170,7 @@ class Chart {
     this.fallback = fallback;
     this.isDrawn = isDrawn;
     this.form = 0; // counts the changes of the form
-    this.place = h("div", { class: "waiting" });
+    this.place = waiting();
     this.remark = h("p", { class: "remark" });
     this.element = h("div", { class: "plot", chart: this }, this.place, this.remark);
     if (isDrawn) this.offer();
@@ -300,18 +301,38 @@ class Chart {
     this.remark.replaceChildren(...nodes);
   }
 
-  // fail says why the chart is not drawn. With again, it is tried when it comes near the next time.
+  retry() {
+    this.say();
+    this.show(waiting());
+    this.begun = false;
+    nearby.observe(this.element); // which begins it
+  }
+
+  // fail says why the chart is not drawn. With again, it is tried when it comes near the next time. A busy
+  // machine may need more time than there was, so the user can try it again.
   fail(message, again = false) {
     this.begun = !again;
     if (!again) nearby.unobserve(this.element);
     this.show(this.fallback());
     this.say("Not drawn here: ", ...visible(String(message).slice(0, 600)), ".");
+    if ([notInTime, notLoaded].includes(message)) this.remark.append(" ", h("button", { type: "button", class: "more", onclick: () => this.retry() }, "Try again"));
   }
 }
+
+const waiting = () => h("div", { class: "waiting" }, "Drawing the chart…");
 
 // chartOf returns an element for a part of the result of an event that has a chart. It is drawn when it
 // comes near the visible part. fallback makes the element that is shown if it cannot be drawn. With isDrawn,
 // that is a picture of the chart, so only its live form is drawn.
 export function chartOf(part, event, fallback, isDrawn) {
   return new Chart(part, event, fallback, isDrawn).element;
+}
+
+// drawCharts waits until the pictures of all charts in a place are drawn, however far away they are.
+export async function drawCharts(place) {
+  for (const end = performance.now() + printTime; performance.now() < end; await new Promise((resolve) => setTimeout(resolve, 100))) {
+    const missing = [...place.querySelectorAll(".plot")].filter((one) => one.querySelector(".waiting") && !one.querySelector(".waiting button"));
+    if (missing.length === 0) return;
+    for (const { chart } of missing) chart.approach(true);
+  }
 }

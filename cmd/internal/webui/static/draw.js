@@ -15,10 +15,31 @@
   // Nothing of a chart's own settings may offer to send it elsewhere.
   const config = (own) => ({ ...own, responsive: true, displaylogo: false, plotlyServerURL: "", showLink: false, showSendToCloud: false, showEditInChartStudio: false });
 
+  // WebGL traces compile code from text, which is not allowed here. SVG traces have the same properties.
+  const inSVG = (traces) => traces?.map((one) => ({ ...one, type: one.type?.replace(/gl$/, "") }));
+
+  // In the dark, the colours of plotly's default template give way to those of the page, unless the chart has
+  // a background of its own. The rules are a part of the picture, so it is light where it is printed.
+  const night = `@media (prefers-color-scheme: dark) {
+    html, .svg-container > :first-child { background: #1b1e22 !important; color-scheme: dark }
+    style + rect, .bg[style*="fill: rgb(255, 255, 255)"] { fill: #1b1e22 !important }
+    [style*="fill: rgb(229, 236, 246)"] { fill: #262b31 !important }
+    .crisp[style*="stroke: rgb(255, 255, 255)"] { stroke: #3d444c !important }
+    text[style*="fill: rgb(42, 63, 95)"] { fill: #d3d6da !important }
+  }`;
+  const flat = /^(scatter|bar|box|violin|histogram\w*|heatmap|contour|pie|sunburst|funnel|waterfall|scatterpolar)?$/; // their colours are those
+  function nightOf({ data, layout }) {
+    const base = layout?.template?.layout;
+    return base?.paper_bgcolor === "white" && base.plot_bgcolor === "#E5ECF6" && !layout.paper_bgcolor && !layout.plot_bgcolor && data.every((one) => flat.test(one.type ?? "")) ? night : "";
+  }
+
   function plotly(spec, place) {
+    const style = document.createElement("style");
+    style.textContent = nightOf({ ...spec, data: inSVG(spec.data) });
+    document.head.append(style);
     const layout = { ...spec.layout };
     if (!layout.height) layout.height = chartHeight;
-    return Plotly.newPlot(place, spec.data, layout, config(spec.config)).then(() => spec.frames && Plotly.addFrames(place, spec.frames));
+    return Plotly.newPlot(place, inSVG(spec.data), layout, config(spec.config)).then(() => spec.frames && Plotly.addFrames(place, spec.frames.map((one) => ({ ...one, data: inSVG(one.data) }))));
   }
 
   // Vega loads nothing: it gets no address but that of an image in the data, and a link leads nowhere.
@@ -58,10 +79,10 @@
     Promise.resolve().then(() => draw[library](JSON.parse(spec), place)).then(() => { measure(); tell({ drawn: true }); }, (e) => tell({ failed: reason(e) }));
   }
 
-  async function plotlyPicture({ data, layout, config: own }, width) {
-    const size = { width: layout?.width || width, height: layout?.height || chartHeight };
+  async function plotlyPicture({ data: traces, layout, config: own }, width) {
+    const data = inSVG(traces), size = { width: layout?.width || width, height: layout?.height || chartHeight };
     const svg = await Plotly.toImage({ data, layout: { ...layout, ...size }, config: config(own) }, { format: "svg", imageDataOnly: true, ...size });
-    return { svg, ...size };
+    return { svg: svg.replace(">", `><style>${nightOf({ data, layout })}</style>`), ...size };
   }
 
   async function vegaPicture(library, spec, width) {
