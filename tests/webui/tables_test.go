@@ -39,7 +39,7 @@ func openTableSession(t *testing.T, imports string) (*testDaemon, *browserTab) {
 // waitRows waits until the table says which rows it shows.
 func (b *browserTab) waitRows(text string) {
 	b.t.Helper()
-	b.waitTable("the table shows "+text, fmt.Sprintf(`document.querySelector(".datatable .rows")?.textContent.replaceAll("\u00a0", " ").includes(%q)`, text))
+	b.waitTable("the table shows "+text, fmt.Sprintf(`document.querySelector(".datatable .rows")?.textContent.includes(%q)`, text))
 }
 
 // waitTable waits until an expression is true and the table waits for nothing. On a busy machine a
@@ -68,17 +68,17 @@ func TestTables(t *testing.T) {
 		s.execCode("main", millionRows)
 		s.startPage("main")
 		b.openAddress(s.lastLink())
-		b.waitRows("rows 1–50 of 1 000 000, 5 columns")
+		b.waitRows("rows 1–50 of 1,000,000, 5 columns")
 		b.takeScreenshot("table-light")
 		b.setDark(true)
 		b.takeScreenshot("table-dark")
 		b.clickElement(".datatable .bar button", "›")
-		b.waitRows("rows 51–100 of 1 000 000")
+		b.waitRows("rows 51–100 of 1,000,000")
 		if got := b.cellTexts(0); got != "50 51 52 53 54" {
 			t.Errorf("the second page has %s", got)
 		}
 		b.clickElement(".datatable .bar button", "»")
-		b.waitRows("rows 999 951–1 000 000")
+		b.waitRows("rows 999,951–1,000,000")
 		b.clickElement(".datatable th button", "number")
 		b.waitRows("rows 1–50")
 		evalExpression[bool](b, `(document.querySelector(".datatable th button").focus(), true)`)
@@ -88,7 +88,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("sorted, the first rows are %s", got)
 		}
 		b.typeInto(".datatable input", "ROW 77777")
-		b.waitRows("rows 1–11 of 11 found in 1 000 000")
+		b.waitRows("rows 1–11 of 11 found in 1,000,000")
 		if got := b.cellTexts(1); got != "row 777779 row 777778 row 777777 row 777776 row 777775" {
 			t.Errorf("found %s", got)
 		}
@@ -184,7 +184,28 @@ f`, e.URL))
 		if got := evalExpression[string](b, `window.copied`); got != want {
 			t.Errorf("copied %q, want %q", got, want)
 		}
-		b.waitText("of the texts cut, copied")
+		b.waitText("with 1 text cut.")
+	})
+
+	// A column of 17 digits cannot be read at a glance.
+	t.Run("rounds numbers as pandas does, and copies them whole", func(t *testing.T) {
+		t.Parallel()
+		s, b := openTableSession(t, "import pandas as pd")
+		s.execCode("main", "pd.DataFrame({'a': [2 / 3, -100, float('nan')], 'b': [1.5, 2.25, 3], 'small': [2 / 3, 1.2345678912e-9, 0], 'n': [10 ** 15, 2, 3]})")
+		s.startPage("main")
+		b.openAddress(s.lastLink())
+		b.waitRows("rows 1–3 of 3, 4 columns")
+		for column, want := range []string{"0.666667 -100.000000 NaN", "1.50 2.25 3.00", "0.6666667 1.234568e-9 0.000000", "1000000000000000 2 3"} {
+			if got := b.cellTexts(column); got != want {
+				t.Errorf("column %d shows %s, want %s", column, got, want)
+			}
+		}
+		if got := evalExpression[string](b, `document.querySelector(".datatable tbody td").title`); got != "0.6666666666666666" {
+			t.Errorf("the tooltip of the first cell is %q", got)
+		}
+		evalExpression[bool](b, `(navigator.clipboard.writeText = async (text) => { window.copied = text; }, true)`)
+		b.clickElement(".datatable button", "Copy as CSV")
+		b.waitUntil("the numbers are copied whole", `window.copied?.includes("0,0.6666666666666666,1.5,")`)
 	})
 
 	t.Run("pages through data frames and matrices of R", func(t *testing.T) {
@@ -200,7 +221,10 @@ f`, e.URL))
 		s.execCode("main", "f <- data.frame(n = 1e6:1, s = paste('row', 1:1e6), d = as.Date('2024-01-01') + 0:999); f")
 		s.startPage("main")
 		b.openAddress(s.lastLink())
-		b.waitRows("rows 1–50 of 1 000 000, 3 columns")
+		b.waitRows("rows 1–50 of 1,000,000, 3 columns")
+		if n := evalExpression[float64](b, `document.querySelectorAll(".flow > :not(.display)").length`); n != 0 {
+			t.Errorf("%v parts of its text are shown, too", n)
+		}
 		b.clickElement(".datatable th button", "n")
 		b.waitTable("it is sorted", `document.querySelector("[aria-sort=ascending]")`)
 		if got := b.cellTexts(1); got != "row 1000000 row 999999 row 999998 row 999997 row 999996" {
@@ -209,7 +233,7 @@ f`, e.URL))
 		b.takeScreenshot("table-r")
 		s.execCode("main", "rm(f); 5")
 		b.clickElement(".datatable .bar button", "›")
-		b.waitText("no longer in the session")
+		b.waitTable("the table says that it is gone", `document.body.innerText.includes("no longer in the session")`)
 		s.execCode("main", "matrix(runif(300), 100)")
 		b.waitUntil("the matrix is shown", `[...document.querySelectorAll(".datatable .rows")].at(-1)?.textContent.includes("of 100, 3 columns")`)
 	})
@@ -220,7 +244,7 @@ f`, e.URL))
 		s.execCode("main", "pd.DataFrame([[i * j for i in range(120)] for j in range(30)])")
 		s.startPage("main")
 		b.openAddress(s.lastLink())
-		b.waitRows("rows 1–30 of 30, columns 50 of 120")
+		b.waitRows("rows 1–30 of 30, first 50 of 120 columns")
 		evalExpression[bool](b, `(document.querySelector(".datatable .cells").scrollTo(300, 200), true)`)
 		b.takeScreenshot("table-wide")
 		s.execCode("main", "pd.DataFrame()")

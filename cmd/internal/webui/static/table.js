@@ -1,6 +1,6 @@
 // A data frame as a table that is sorted, searched and paged through. The first rows come with the
 // result; the worker sorts, searches and sends the others while it is idle.
-import { h, clear, visible, copy } from "./dom.js";
+import { h, clear, count, visible, copy } from "./dom.js";
 import { post, Refusal } from "./api.js";
 
 const pageRows = 50; // rows in the document
@@ -8,6 +8,7 @@ const typingPause = 250; // ms without a key until a search starts
 const idleInterval = 500; // ms between looks whether the session is idle
 const manyRows = 10; // rows from which a table has a search field
 const longText = 30; // characters from which a cell shows its text as a tooltip
+const maxDecimals = 6; // of a number in a cell, as pandas shows it; its tooltip has all
 const missing = new Set(["NaN", "NaT", "None", "<NA>", "null", "NA"]);
 
 // tableView returns an element for a table. data is a session.Table, which also keeps the rows that the
@@ -45,7 +46,7 @@ class TableView {
     this.heads = this.data.columns.map((column, i) => this.head(column, i));
     const few = this.data.total[0] <= pageRows && this.whole;
     this.element = h("div", { class: "datatable" },
-      h("div", { class: "bar" }, this.data.total[0] > manyRows && this.field, this.facts, !few && Object.values(this.buttons),
+      h("div", { class: "bar" }, this.data.total[0] > manyRows && this.field, this.facts, !few && h("span", { class: "pages" }, Object.values(this.buttons)),
         h("button", { type: "button", class: "quiet", onclick: () => this.copyRows() }, "Copy as CSV")),
       this.cells = h("div", { class: "cells", tabIndex: 0, role: "region", "aria-label": "a table with " + this.size() },
         h("table", {}, h("thead", {}, h("tr", {}, this.data.index && h("td"), this.heads)), this.body)),
@@ -63,20 +64,21 @@ class TableView {
 
   get matched() { return this.shown.matched ?? (this.shown.find ? 0 : this.data.total[0]); }
 
-  // size describes which rows and columns are shown: "rows 1–50 of 1 000 000, columns 50 of 120".
+  // size describes which rows and columns are shown: "rows 1–50 of 1,000,000, first 50 of 120 columns".
   size() {
     const { rows, from = 0 } = this.shown, all = this.data.total, columns = this.data.columns.length;
     const matched = this.matched;
     const found = matched === all[0] ? grouped(all[0]) : grouped(matched) + " found in " + grouped(all[0]);
     const which = rows.length === 0 ? (all[0] === 0 ? "no rows" : "no rows of " + found) : `rows ${grouped(from + 1)}–${grouped(from + rows.length)} of ${found}`;
-    return which + ", " + (columns < all[1] ? `columns ${columns} of ${grouped(all[1])}` : all[1] === 1 ? "1 column" : grouped(all[1]) + " columns");
+    return which + ", " + (columns < all[1] ? `first ${columns} of ${grouped(all[1])} columns` : all[1] === 1 ? "1 column" : grouped(all[1]) + " columns");
   }
 
   show() {
     const { rows, index, from = 0, changed, note, cut } = this.shown;
+    const texts = this.data.columns.map((column, j) => (column.align === "right" ? rounded(rows.map((row) => row[j])) : rows.map((row) => row[j])));
     clear(this.body).append(...rows.map((row, i) => h("tr", {},
       this.data.index && h("th", { scope: "row" }, visible(index?.[i] ?? "")),
-      row.map((text, j) => h("td", { class: this.data.columns[j].align === "right" ? "right" : "", title: text.length > longText ? text : "" }, visible(text))))));
+      row.map((text, j) => h("td", { class: this.data.columns[j].align === "right" ? "right" : "", title: text.length > longText || Number(texts[j][i]) !== Number(text) ? text : "" }, visible(texts[j][i]))))));
     const sort = this.shown.sort;
     this.heads.forEach((head, i) => head.setAttribute("aria-sort", sort?.column !== i || this.shown.unsorted ? "none" : sort.descending ? "descending" : "ascending"));
     this.facts.textContent = this.size();
@@ -153,7 +155,7 @@ class TableView {
     const { rows, index, cut } = this.shown;
     const names = this.data.columns.map((column) => column.name);
     const lines = [this.data.index ? ["", ...names] : names, ...rows.map((row, i) => (this.data.index ? [index?.[i] ?? "", ...row] : row))];
-    copy(lines.map((line) => line.map(quoted).join(",") + "\r\n").join(""), this.size() + (cut ? `, ${grouped(cut)} of the texts cut,` : ""));
+    copy(lines.map((line) => line.map(quoted).join(",") + "\r\n").join(""), this.size() + (cut ? ", with " + count(cut, "text") + " cut" : ""));
   }
 }
 
@@ -171,7 +173,16 @@ function local(data, { sort, find }) {
   return { ...data, rows: order.map((i) => data.rows[i]), index: data.index && order.map((i) => data.index[i]), matched: order.length };
 }
 
-const grouped = (n) => n.toLocaleString("en").replaceAll(",", "\u00a0");
+// rounded returns the numbers of a column with the same number of decimals, or with seven digits if that
+// would leave nothing of one of them.
+function rounded(texts) {
+  const isShort = (text) => !text.includes(".") || !Number.isFinite(Number(text));
+  const decimals = Math.min(maxDecimals, Math.max(0, ...texts.map((text) => (isShort(text) ? 0 : text.split(".")[1].length))));
+  const lost = texts.some((text) => /e/i.test(text) || (Number(text) !== 0 && Number(Number(text).toFixed(decimals)) === 0));
+  return texts.map((text) => (isShort(text) ? text : lost ? Number(text).toPrecision(maxDecimals + 1) : Number(text).toFixed(decimals)));
+}
+
+const grouped = (n) => n.toLocaleString("en");
 
 // quoted returns a field of a CSV file, by RFC 4180.
 const quoted = (text) => (/[",\r\n]|^\s|\s$/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text);
