@@ -1,10 +1,11 @@
 // Terminal text as elements: colours and styles (SGR), and lines that are overwritten (carriage return,
-// backspace, erase). All other control sequences are dropped. Text may arrive in pieces of any size.
+// backspace, erase, cursor up and down). All other control sequences are dropped. Text may arrive in pieces of any size.
 import { h, visible } from "./dom.js";
 
 const special = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/; // all control characters but tab and newline
 const maxSequence = 64; // characters; a longer control sequence is dropped
 const maxLine = 4000; // characters of a line that are shown
+const maxUp = 60; // lines that the cursor can go up
 const maxLines = 2000; // lines of one block in the document; the oldest go first
 
 const plain = Object.freeze({ fg: "", bg: "", bold: false, dim: false, italic: false, under: false, strike: false, inverse: false });
@@ -16,6 +17,8 @@ export class TextBlock {
     this.tail = h("span", { class: "tail" }); // the unfinished line
     this.element.append(this.tail);
     this.cells = []; // [character, style] of that line
+    this.above = []; // the last lines before it {cells, cut, nodes}, and those after it {cells, cut}, the
+    this.below = []; // nearest last: the cursor can go up, as for several progress bars
     this.column = 0;
     this.cut = 0; // number of its characters that were dropped
     this.style = plain;
@@ -28,6 +31,8 @@ export class TextBlock {
 
   write(text) {
     if (text === "") return;
+    if (this.ended && text.startsWith("\n")) text = text.slice(1);
+    this.ended = false;
     if (this.mode === "" && !special.test(text)) this.simple(text);
     else for (const c of text) this.put(c);
     this.showTail();
@@ -38,21 +43,25 @@ export class TextBlock {
   typed(text, by, secret, keys) {
     this.showTail();
     this.tail.before(...this.tail.childNodes, h("span", { class: keys ? "typed keys" : "typed", title: (keys ? "keys typed" : "typed") + (by ? " by " + by : "") }, keys ? h("span", { class: "mark" }, "keys ") : null, secret ? "••••••" : visible(text)), "\n");
+    this.above = [];
+    this.below = [];
     this.startLine();
     this.showTail();
     this.lines++;
+    this.ended = Boolean(secret); // the code ends the line of a secret itself, because nobody else does
   }
 
   // simple adds text without control characters.
   simple(text) {
     const end = text.lastIndexOf("\n");
     if (end >= 0) {
-      this.fresh = this.cells.length === 0 && this.style === plain;
+      this.fresh = this.cells.length === 0 && this.below.length === 0 && this.style === plain;
       let whole = text.slice(0, end + 1);
       if (!this.fresh || /[^\n]{4001}/.test(whole)) {
         for (const c of whole) this.put(c);
       } else {
         this.tail.before(...visible(whole));
+        this.above = [];
         for (let i = whole.indexOf("\n"); i >= 0; i = whole.indexOf("\n", i + 1)) this.lines++;
       }
       text = text.slice(end + 1);
@@ -101,25 +110,43 @@ export class TextBlock {
 
   act(final, parameters) {
     if (final === "m") this.style = styled(this.style, parameters);
+    if (final === "A") this.up(Number(parameters) || 1);
+    if (final === "B") for (let n = Number(parameters) || 1, { column } = this; n > 0 && this.below.length; n--, this.column = column) this.endLine();
     if (final === "K") {
       if (parameters === "" || parameters === "0") this.cells.length = Math.min(this.cells.length, this.column);
       if (parameters === "2") this.cells.length = 0;
     }
   }
 
+  up(n) {
+    for (; n > 0 && this.above.length; n--) {
+      this.below.push({ cells: this.cells, cut: this.cut });
+      const { cells, cut, nodes } = this.above.pop();
+      for (const node of nodes) node.remove();
+      Object.assign(this, { cells, cut });
+      this.lines--;
+    }
+  }
+
   endLine() {
-    this.tail.before(...runs(this.cells, this.cut), "\n");
+    const { cells, cut } = this, nodes = [...runs(cells, cut), document.createTextNode("\n")];
+    this.tail.before(...nodes);
+    this.above.push({ cells, cut, nodes });
+    if (this.above.length > maxUp) this.above.shift();
     this.startLine();
     this.lines++;
   }
 
   startLine() {
-    this.cells = [];
-    this.column = this.cut = 0;
+    const { cells, cut } = this.below.pop() ?? { cells: [], cut: 0 };
+    Object.assign(this, { cells, cut, column: 0 });
     this.tail.replaceChildren();
   }
 
-  showTail() { this.tail.replaceChildren(...runs(this.cells, this.cut)); }
+  showTail() {
+    this.tail.replaceChildren(...runs(this.cells, this.cut));
+    for (const { cells, cut } of this.below.toReversed()) this.tail.append("\n", ...runs(cells, cut));
+  }
 
   // trim removes the oldest lines when there are too many. A node holds whole lines, or a part of one.
   trim() {
