@@ -365,9 +365,14 @@ func (b *browserTab) setSize(width, height int64) {
 // setDark sets whether the user prefers dark colours.
 func (b *browserTab) setDark(dark bool) {
 	b.t.Helper()
-	scheme := map[bool]string{true: "dark", false: "light"}[dark]
+	b.setMedia("", map[bool]string{true: "dark", false: "light"}[dark])
+}
+
+// setMedia shows the page on a screen, or as it is printed.
+func (b *browserTab) setMedia(media, scheme string) {
+	b.t.Helper()
 	b.runSteps(func(ctx context.Context, t *chromedp.Target) (v chromedp.Void, err error) {
-		_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		_, err = cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		return v, err
 	})
 }

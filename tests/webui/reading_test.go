@@ -104,6 +104,32 @@ func TestPage_Following(t *testing.T) {
 		}
 	})
 
+	// On a busy machine, the page's own scroll may be reported late, when more has been added.
+	t.Run("takes no scroll of its own for one of the user", func(t *testing.T) {
+		t.Parallel()
+		_, b := openMain(t, "print('line\\n' * 150)", "print('last')")
+		b.waitText("\nlast")
+		evalExpression[bool](b, stillFor)
+		evalExpression[bool](b, `new Promise((resolve) => {
+			const turn = [...document.querySelectorAll(".turn")].at(-1);
+			const grow = () => { const more = document.createElement("div"); more.style.height = "300px"; turn.append(more); };
+			let started = false;
+			const sizes = new ResizeObserver(() => {
+				if (!started) return;
+				sizes.disconnect();
+				for (const end = performance.now() + 600; performance.now() < end;);
+				grow();
+				resolve(true);
+			});
+			sizes.observe(turn);
+			requestAnimationFrame(() => requestAnimationFrame(() => { started = true; grow(); }));
+		})`)
+		evalExpression[bool](b, stillFor)
+		if px := evalExpression[float64](b, distance); px > 2 {
+			t.Errorf("the end is %v px below", px)
+		}
+	})
+
 	t.Run("leaves the end for a scroll of the browser's own search", func(t *testing.T) {
 		t.Parallel()
 		_, b := openMain(t, "print('line\\n' * 150)\nprint('x')")
@@ -122,6 +148,61 @@ func (b *browserTab) scrollWheel(by float64) {
 		scroll.scrollBy(0, %v);
 		return true;
 	})(document.querySelector(".scroll"))`, by, by))
+}
+
+// A terminal has 120 columns until a client says otherwise, and code draws its tables and bars for that.
+func TestPage_Columns(t *testing.T) {
+	t.Parallel()
+	_, b := openMain(t, "print('x' * 120)")
+	b.setSize(1200, 800)
+	b.waitUntil("the line is whole", `document.querySelector(".turn .out")?.getBoundingClientRect().height === 20`)
+}
+
+// Bars of tqdm and rich go up to the lines that they change.
+func TestPage_CursorUp(t *testing.T) {
+	t.Parallel()
+	_, b := openMain(t, `import sys
+print("above")
+for i in range(3):
+    sys.stdout.write(f"\router {i}\n\rinner {i}\x1b[A"); sys.stdout.flush()
+sys.stdout.write("\x1b[9A\rABOVE\x1b[2B\r\n\x1b[32mgreen\x1b[0m")
+print("\nlast\x1b[99A\x1b[99B")`)
+	const want = "ABOVE\nouter 2\ninner 2\ngreen\nlast\n"
+	for _, when := range []string{"while it is read", "after a reload"} {
+		b.waitUntil("the lines are changed in place "+when, fmt.Sprintf(`document.querySelector(".turn .out")?.textContent === %q`, want))
+		evalExpression[bool](b, `(location.reload(), true)`)
+	}
+}
+
+// The code ends the line of a secret, whose characters no terminal shows.
+func TestPage_SecretLine(t *testing.T) {
+	t.Parallel()
+	_, b := openMain(t)
+	b.waitText("Started")
+	b.runCode("import getpass; p = getpass.getpass('Key: '); print('read', len(p))")
+	b.waitUntil("the field is there", `document.querySelector("#answer")`)
+	if text := evalExpression[string](b, `document.querySelector(".facts").textContent`); strings.Contains(text, "write lock") {
+		t.Errorf("the page tells its own user of the write lock: %s", text)
+	}
+	b.typeInto("#answer", "correct horse")
+	b.pressKeys("\r")
+	b.waitUntil("no empty line follows", `document.querySelector(".turn .out")?.textContent === "Key: ••••••\nread 13\n"`)
+}
+
+// The menu of a result is in the margin, and takes no line of its own.
+func TestPage_ResultMenu(t *testing.T) {
+	t.Parallel()
+	s, b := openMain(t, showCode)
+	s.execCode("main", "show('<i>short</i>')")
+	b.waitUntil("the result is measured", `document.querySelector(".display iframe")?.dataset.height`)
+	const rect = `document.querySelector(%q).getBoundingClientRect()`
+	display, frame, menu := fmt.Sprintf(rect, ".display"), fmt.Sprintf(rect, ".display iframe"), fmt.Sprintf(rect, ".display .menu summary")
+	if over := evalExpression[float64](b, display+".height - "+frame+".height"); over > 6 {
+		t.Errorf("the result has %v px below its frame", over)
+	}
+	if !evalExpression[bool](b, menu+".left >= "+frame+".right && "+menu+".right <= "+fmt.Sprintf(rect, ".turn")+".right && "+menu+".top < "+frame+".bottom") {
+		t.Error("the menu is not in the margin of the turn")
+	}
 }
 
 func TestPage_Frames(t *testing.T) {
@@ -211,6 +292,11 @@ func TestPage_LongOutput(t *testing.T) {
 	b.waitUntil("the line is in view", `[...document.querySelectorAll("pre.out")].some((out) => out.textContent.includes("long 12345 needle") && out.checkVisibility())`)
 	b.waitUntil("the match is marked in the visible part", `((r) => r?.startContainer.data.slice(0, r.startOffset).endsWith("long 12345 ") && r.getBoundingClientRect().top > 200 && r.getBoundingClientRect().bottom < 600)([...(CSS.highlights.get("found") ?? [])].at(-1))`)
 	b.takeScreenshot("search-in-long-output")
+	b.openMenu()
+	evalExpression[bool](b, `((filter) => { filter.value = "errors"; filter.dispatchEvent(new Event("change")); return true; })(document.querySelector(".top .menu select"))`)
+	b.waitText("Only errors: 0 turns.")
+	evalExpression[bool](b, `(document.querySelector(".hits button").click(), true)`)
+	b.waitUntil("a match in a turn that is filtered out is shown", `document.querySelector(".filtered").hidden && [...document.querySelectorAll("pre.out")].some((out) => out.textContent.includes("needle"))`)
 }
 
 func TestPage_Markdown(t *testing.T) {
@@ -338,7 +424,7 @@ func TestPage_Queue(t *testing.T) {
 		b.clickElement(".queue button", "Edit")
 		b.waitUntil("the code is in the field", `document.querySelector(".write textarea").value === "print('the ' + 'second')" && document.querySelectorAll(".queue li").length === 1`)
 		b.takeScreenshot("queue-stopped")
-		b.clickElement(".queue button", "Run all the same")
+		b.clickElement(".queue button", "Run anyway")
 		b.waitText("the third")
 		b.waitUntil("nothing waits", `document.querySelector(".queue").hidden`)
 	})
@@ -359,7 +445,7 @@ func TestPage_Queue(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.waitText("ran turn 2 since.")
-		b.clickElement(".queue button", "Run all the same")
+		b.clickElement(".queue button", "Run anyway")
 		b.waitText("the third")
 	})
 }
@@ -444,6 +530,16 @@ func TestPage_Print(t *testing.T) {
 	if n := evalExpression[float64](b, `window.frames_`); n != 40 {
 		t.Errorf("%v of 40 results are printed", n)
 	}
+}
+
+// Paper cannot be scrolled, and its ink is dark.
+func TestPage_Paper(t *testing.T) {
+	t.Parallel()
+	_, b := openMain(t, "x = 1 # "+strings.Repeat("a long line of code ", 20))
+	b.waitText("a long line")
+	b.setMedia("print", "dark")
+	b.waitUntil("code is wrapped", `((code) => code.scrollWidth <= code.clientWidth && code.clientHeight > 40)(document.querySelector(".turn .code"))`)
+	b.waitUntil("text is dark", `getComputedStyle(document.body).color === "rgb(34, 37, 42)"`)
 }
 
 func TestPage_List(t *testing.T) {

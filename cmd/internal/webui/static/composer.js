@@ -40,6 +40,7 @@ export class Composer {
     this.state = s;
     this.queues = s.state === "running" || this.session.queue.waiting.length > 0;
     this.runButton.textContent = this.queues ? "Queue" : "Run";
+    this.input.placeholder = s.state === "ended" ? "Code to run in a new runtime" : "Code to run";
     this.runButton.title = this.queues ? "run it when the session is idle" : "";
     this.runButton.disabled = !["idle", "running", "ended", "starting", "preparing"].includes(s.state) || Boolean(s.preparation_error);
     const request = s.input_request ?? null;

@@ -98,7 +98,7 @@ export function say(text, kind = "note") {
 export async function copy(text, what) {
   try {
     await navigator.clipboard.writeText(text);
-    say(what + " copied");
+    say("Copied " + what + ".");
   } catch {
     say("The browser does not let this page copy.", "bad");
   }

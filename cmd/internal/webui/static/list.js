@@ -14,7 +14,7 @@ export class ListView {
     this.body = h("ul", { class: "sessions" });
     this.empty = h("div", { class: "nothing", hidden: true },
       h("p", {}, "No session is open."),
-      h("p", {}, "An agent creates one with ", h("code", {}, "repl mcp --daemon"), ", and you with ", h("code", {}, "repl exec NAME -e '6 * 7'"), "."));
+      h("p", {}, "Choose ", h("em", {}, "New session"), ", or run ", h("code", {}, "repl exec NAME -e '6 * 7'"), ". An agent creates one with ", h("code", {}, "repl mcp --daemon"), "."));
     this.element = h("div", { class: "page list" },
       h("header", { class: "top" }, h("h1", {}, logo(), "Sessions"), this.summary = h("p", { class: "summary", role: "status" }),
         this.create = h("button", { type: "button", class: "new", onclick: () => openCreate(this.sessions ?? [], open) }, "New session")),

@@ -77,7 +77,7 @@ export class RunQueue {
     if (this.element.hidden) return;
     const button = (text, act, kind) => h("button", { type: "button", class: kind, onclick: act }, text);
     this.element.append(
-      h("p", { role: "status" }, this.why ? [this.why + " ", button("Run all the same", () => { this.resume(true); this.show(); this.next(); }, "main"), " "] : count(this.waiting.length, "input") + " to run when the session is idle ", button("Remove all", () => this.drop(), "more")),
+      h("p", { role: "status" }, this.why ? [this.why + " ", button("Run anyway", () => { this.resume(true); this.show(); this.next(); }, "main"), " "] : count(this.waiting.length, "input") + " to run when the session is idle ", button("Remove all", () => this.drop(), "more")),
       h("ol", {}, this.waiting.map((code, n) => {
         const lines = code.split("\n");
         return h("li", {}, h("pre", { class: "code", tabIndex: 0 }, highlighted(lines.slice(0, maxLines).join("\n"), this.session.language), lines.length > maxLines ? "\n…" : null),

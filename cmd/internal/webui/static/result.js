@@ -55,7 +55,7 @@ async function copyImage(p) {
     const answer = await fetch(p.url);
     if (!answer.ok) throw new Error("status " + answer.status);
     await navigator.clipboard.write([new ClipboardItem({ [p.mime]: await answer.blob() })]);
-    say("the picture copied");
+    say("Copied the picture.");
   } catch {
     say("The picture could not be copied.", "bad");
   }

@@ -1,6 +1,7 @@
 // The view of one session: a window that moves over its turns, and everything that is live.
 import { h, clear, closing, count, duration, shut, size, visible, say, copy, typing } from "./dom.js";
 import { get, greeting, post } from "./api.js";
+import { drawCharts } from "./charts.js";
 import { placeFrames } from "./frame.js";
 import { TurnView } from "./turn.js";
 import { Composer } from "./composer.js";
@@ -53,6 +54,7 @@ export class SessionView {
     this.left = new AbortController(); // aborted when the user leaves the view
     this.failed = false; // a turn has failed while the tab was hidden
     this.lastY = NaN; // the user's scroll position; NaN after the view itself has scrolled
+    this.placed = NaN; // where the view itself has scrolled to
     this.stuck = true; // the view follows the end; only the user ends that
     this.moved = -Infinity; // when the user last scrolled towards the start
     this.changed = 0; // when contents last changed
@@ -234,7 +236,7 @@ export class SessionView {
 
   showInfo() {
     const i = this.info;
-    clear(this.facts).append([i.language, i.runtime_version].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.accepted_mechanism ? " (enforced by " + i.accepted_mechanism + ")" : "") : "", ...(i.write_lock_holder ? [" · ", ...visible(i.write_lock_holder), " has the write lock"] : []));
+    clear(this.facts).append([i.language, i.runtime_version].filter(Boolean).join(" "), i.generation > 1 ? " · runtime " + i.generation : "", i.memory_bytes ? " · " + size(i.memory_bytes) : "", i.sandbox ? " · " + i.sandbox + (i.accepted_mechanism ? " (enforced by " + i.accepted_mechanism + ")" : "") : "", ...(i.write_lock_holder && i.write_lock_holder !== greeting.author ? [" · ", ...visible(i.write_lock_holder), " has the write lock"] : []));
     this.facts.title = [i.executable, i.dir].filter(Boolean).join(" in ");
     this.stop.hidden = !["running", "waiting", "starting", "preparing"].includes(i.state);
     this.showState();
@@ -437,7 +439,7 @@ export class SessionView {
   // userMoves reports whether a scroll is the user's, or that of a tool such as the browser's own search.
   userMoves() {
     const now = performance.now();
-    return this.held || now - this.moved < userTime || now - this.changed > calmTime;
+    return this.held || now - this.moved < userTime || (now - this.changed > calmTime && this.scroller.scrollTop !== this.placed);
   }
 
   scrolled() {
@@ -456,6 +458,7 @@ export class SessionView {
 
   moveTo(y) {
     this.scroller.scrollTop = y;
+    this.placed = this.scroller.scrollTop;
     this.lastY = NaN;
   }
 
@@ -558,6 +561,7 @@ export class SessionView {
     if (index < 0 || (index === 0 && this.rows[0].first > seq)) { this.target = seq; return; }
     this.target = null;
     const row = this.rows[index];
+    if (!this.filter.shows(row)) this.showAll();
     this.follow(false);
     const going = this.going = {};
     for (let i = 0; i < 3; i++) { // heights are known only once turns are in the document
@@ -594,10 +598,14 @@ export class SessionView {
     });
     this.filtered.hidden = name === "all";
     clear(this.filtered).append("Only " + filters[name].label + ": " + count(this.shownRows().length, "turn") + ". ", h("button", { type: "button", class: "more", onclick: () => {
-      this.menu.querySelector("select").value = "all";
-      this.show("all");
+      this.showAll();
       this.scroller.focus({ preventScroll: true });
     } }, "Show all"));
+  }
+
+  showAll() {
+    this.menu.querySelector("select").value = "all";
+    this.show("all");
   }
 
   // print puts all turns into the document, and prints it.
@@ -612,6 +620,7 @@ export class SessionView {
         this.layout();
       }
       await placeFrames(this.turns);
+      await drawCharts(this.turns);
       if (!this.gone) window.print();
     } finally {
       this.printing = false;

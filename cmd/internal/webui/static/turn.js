@@ -269,10 +269,9 @@ export class TurnView {
     const echo = e.result ? this.flow.lastChild : null;
     const [box, better] = shown(parts, e, this.owner);
     if (!box || (echo?.classList?.contains("result") && !better)) return; // its echo shows everything
-    if (echo?.classList?.contains("result")) echo.remove();
+    if (echo?.classList?.contains("result")) removeEcho(echo);
     this.endText();
-    const figure = h("figure", { class: "display" }, box);
-    if (e.title) figure.append(h("figcaption", {}, visible(e.title)));
+    const figure = h("figure", { class: "display", "aria-label": e.title }, box);
     if (e.id) figure.dataset.display = encodeURIComponent(e.id.toWellFormed()); // a selector cannot have each character
     const before = e.update && e.id ? this.flow.querySelector(`[data-display="${figure.dataset.display}"]`) : null;
     if (before) before.replaceWith(figure);
@@ -308,7 +307,15 @@ export class TurnView {
 
   copyAll() {
     const output = [...this.flow.querySelectorAll("pre.out")].map((p) => p.textContent).join("");
-    copy((this.source ?? "") + (output ? "\n\n" + output : ""), this.title);
+    copy((this.source ?? "") + (output ? "\n\n" + output : ""), this.title.toLowerCase());
+  }
+}
+
+// removeEcho removes the text of a result. Of a long one, a part may be folded or not shown.
+function removeEcho(last) {
+  for (let one = last, before; one?.matches(".result, .more") || one?.matches(".folded") && one.previousElementSibling?.matches(".result"); one = before) {
+    before = one.previousElementSibling;
+    one.remove();
   }
 }
 
