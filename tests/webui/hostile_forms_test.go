@@ -63,7 +63,7 @@ show("<?xml version='1.0'?><?xml-stylesheet href='" + ear + "/xsl'?><!DOCTYPE sv
 }
 
 // The page draws Markdown, formulas, tables and updates by itself, and documents in frames. None of them
-// reaches the page or another server, also where the user clicks into a table.
+// reaches the page or another server, also where the user clicks.
 func TestPage_HostileForms(t *testing.T) {
 	t.Parallel()
 	for name, code := range hostileForms {
@@ -77,7 +77,8 @@ func TestPage_HostileForms(t *testing.T) {
 			b.waitUntil("the results are shown", `document.querySelector(".turn .display")`)
 			b.setSize(1100, 2000)
 			before := evalExpression[string](b, "location.href")
-			b.scrollThrough(b.clickTables)
+			evalExpression[bool](b, `(window.confirm = () => false, true)`) // a dialog would stop the page if a result moves its button under a click
+			b.scrollThrough(b.clickForeign)
 			b.takeScreenshot("hostile-" + strings.ReplaceAll(name, " ", "-"))
 			if now := evalExpression[string](b, "location.href"); now != before {
 				t.Errorf("the page went from %s to %s", before, now)
@@ -95,6 +96,37 @@ func TestPage_HostileForms(t *testing.T) {
 	}
 }
 
+// A result that shrinks when it is clicked moves the buttons below it under the pointer. The next click of a
+// double click does not count for them.
+func TestPage_MovedButtons(t *testing.T) {
+	t.Parallel()
+	_, b := openMain(t, showCode, `show("<p style='height:300px'>double-click<script>onmousedown = () => parent.postMessage({height: 0}, '*')</script>")
+show("<script>1</script>")`)
+	b.waitUntil("the results are shown", `document.querySelectorAll(".files .more").length === 2`)
+	evalExpression[bool](b, `(window.confirm = () => true, true)`)
+	b.clickElement("button", "Run the scripts of this result")
+	b.waitUntil("the scripts run, and the result is tall", `document.querySelector('iframe[src$="?scripts=run"]')?.clientHeight > 250`)
+	evalExpression[bool](b, `(() => {
+		const frame = document.querySelector("iframe"), find = (text) => [...document.querySelectorAll("button")].find((b) => b.innerText === text);
+		window.all = () => {
+			find("Always in this session").dispatchEvent(new MouseEvent("click", {bubbles: true, detail: 1}));
+			return !find("Run the scripts of this result");
+		};
+		new MutationObserver((_, o) => { o.disconnect(); window.soon = all(); }).observe(frame, {attributes: true, attributeFilter: ["style"]});
+		frame.scrollIntoView({block: "center"});
+		return true;
+	})()`)
+	evalExpression[bool](b, stillFor)
+	type point struct{ X, Y float64 }
+	p := evalExpression[point](b, `((r) => ({X: r.left + 50, Y: r.top + 50}))(document.querySelector("iframe").getBoundingClientRect())`)
+	b.runSteps(chromedp.MouseClickXY(p.X, p.Y))
+	b.waitUntil("the result has shrunk", "window.soon !== undefined")
+	if evalExpression[bool](b, "soon") {
+		t.Error("a click just after the result has shrunk runs the scripts of all results")
+	}
+	b.waitUntil("a later click runs the scripts of all results", "all()")
+}
+
 // scrollThrough scrolls from the start to the end, and calls act for each part in view.
 func (b *browserTab) scrollThrough(act func()) {
 	b.t.Helper()
@@ -110,11 +142,11 @@ func (b *browserTab) scrollThrough(act func()) {
 	}
 }
 
-// clickTables clicks on the names and cells of tables that are in view.
-func (b *browserTab) clickTables() {
+// clickForeign clicks into the frames, and on the names and cells of tables, that are in view.
+func (b *browserTab) clickForeign() {
 	b.t.Helper()
 	type point struct{ X, Y float64 }
-	points := evalExpression[[]point](b, `[...document.querySelectorAll(".datatable th button, .datatable td")].slice(0, 40)
+	points := evalExpression[[]point](b, `[...document.querySelectorAll(".display iframe, .datatable th button, .datatable td")].slice(0, 40)
 		.map((e) => e.getBoundingClientRect()).filter((r) => r.top > 80 && r.top < innerHeight - 120 && r.width > 0)
 		.map((r) => ({X: r.left + Math.min(40, r.width / 2), Y: r.top + Math.min(16, r.height / 2)})).slice(0, 12)`)
 	for _, p := range points {

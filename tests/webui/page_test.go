@@ -217,12 +217,20 @@ func TestPage(t *testing.T) {
 		}
 		s.waitOver("held")             // the text of an error is shown before its turn ends
 		s.execCode("held", write(one)) // a refusal is remembered
+		evalExpression[bool](b, `(window.allow = () => {
+			const button = [...document.querySelectorAll(".permit button")].find((b) => b.innerText === "Allow in this session");
+			button?.dispatchEvent(new MouseEvent("click", {bubbles: true, detail: 1}));
+			return Boolean(button?.disabled); // after its decision
+		}, new MutationObserver((all, o) => { if (document.querySelector(".permit")) { o.disconnect(); window.soon = allow(); } }).observe(document.body, {childList: true, subtree: true}), true)`)
 		reply = s.execCode("held", write(two))
 		if reply.InputRequest == nil {
 			t.Fatalf("no permission is requested: %s", reply.Text())
 		}
 		b.waitUntil("the page asks again", `document.querySelector(".permit")?.innerText.includes("file")`)
-		b.clickElement(".permit button", "Allow in this session")
+		if evalExpression[bool](b, "soon") {
+			t.Error("a click at the moment when the question appears allows it")
+		}
+		b.waitUntil("a later click allows it", "allow()")
 		b.waitText("ada allowed")
 		if !evalExpression[bool](b, `document.body.innerText.includes("ada refused: create ")`) {
 			t.Error("the page does not say who refused the first call")

@@ -1,5 +1,5 @@
 // The composer: the user types code while the session is idle, and answers when it asks.
-import { h, clear, visible, say } from "./dom.js";
+import { h, clear, hasty, visible, say } from "./dom.js";
 import { post } from "./api.js";
 import { highlighted } from "./code.js";
 import { KeysForm, keysButton, readerOf } from "./keys.js";
@@ -139,10 +139,12 @@ export class Composer {
         h("button", { type: "submit", class: "main" }, form.url ? "I agree" : "Send"))));
   }
 
-  // permission asks for a decision. It does not take the focus, so keys decide only after the user has moved there.
+  // permission asks for a decision. It does not take the focus, so keys decide only after the user has moved
+  // there. Code chooses when the question appears, which may be just before a click.
   permission(request) {
-    const p = request.permission;
-    const decide = async (choice) => {
+    const p = request.permission, appeared = performance.now();
+    const decide = async (choice, click) => {
+      if (choice !== "refuse" && hasty(click, appeared)) return;
       for (const b of this.question.querySelectorAll("button")) b.disabled = true;
       try {
         await post("permit", { session: this.session.name, permission: p.id, choice });
@@ -159,11 +161,11 @@ export class Composer {
       p.destructive ? h("p", { class: "warn" }, "Its server marks it as destructive.") : null,
       h("p", { class: "means" }, "If you allow it, this session may ", h("code", {}, visible(wide)), "."),
       h("div", { class: "choices" },
-        h("button", { type: "button", onclick: () => decide("refuse") }, "Refuse"),
-        h("button", { type: "button", class: "main", onclick: () => decide("here") }, "Allow in this session"),
-        p.op === "write" && p.grant.write && p.grant.write !== p.path ? h("button", { type: "button", onclick: () => decide("file") }, "Allow only this file") : null,
-        p.wider ? h("button", { type: "button", onclick: () => decide("wider") }, "Allow all of ", h("code", {}, visible(p.wider.call ?? ""))) : null,
-        h("button", { type: "button", onclick: () => decide("always") }, "Always in this workspace"))));
+        h("button", { type: "button", onclick: (e) => decide("refuse", e) }, "Refuse"),
+        h("button", { type: "button", class: "main", onclick: (e) => decide("here", e) }, "Allow in this session"),
+        p.op === "write" && p.grant.write && p.grant.write !== p.path ? h("button", { type: "button", onclick: (e) => decide("file", e) }, "Allow only this file") : null,
+        p.wider ? h("button", { type: "button", onclick: (e) => decide("wider", e) }, "Allow all of ", h("code", {}, visible(p.wider.call ?? ""))) : null,
+        h("button", { type: "button", onclick: (e) => decide("always", e) }, "Always in this workspace"))));
   }
 
   focus() { (!this.keys.element.hidden ? this.keys.field : this.question.hidden ? this.input : this.question.querySelector("input, button"))?.focus(); }

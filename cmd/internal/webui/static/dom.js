@@ -104,6 +104,16 @@ export async function copy(text, what) {
   }
 }
 
+const settleTime = 500; // ms
+
+// hasty reports whether a click came so soon after a change that the user may have meant what was there
+// before, and says so. Keys have a focus, which no change moves.
+export function hasty(click, changed) {
+  const early = click.detail > 0 && click.timeStamp - changed < settleTime;
+  if (early) say("This had just moved or appeared. Click again if you mean it.");
+  return early;
+}
+
 // typing reports whether a key event belongs to a field that the user types into.
 export function typing(event) {
   const t = event.target;

@@ -35,6 +35,8 @@ addEventListener("message", (e) => {
   [...document.querySelectorAll("iframe.frame")].find((frame) => frame.contentWindow === e.source)?.fit(e.data.height);
 });
 
+export let fitted = -Infinity; // when a frame last took another height
+
 const maxFrame = 900; // pixels; a taller frame is shown in part until the user wants all of it
 
 // framed returns a result's document in a frame that grows with it. It has no origin; its own scripts
@@ -52,7 +54,9 @@ export function framed(p, scripts = false) {
   const tools = h("div", { class: "frametools", hidden: true }, grow);
   frame.fit = (height) => {
     frame.dataset.height = height; // of the document
+    const before = frame.style.height;
     frame.style.height = Math.min(Math.max(height + 2, 24), maxFrame) + "px";
+    if (frame.style.height !== before) fitted = performance.now();
     tools.hidden = height + 2 <= maxFrame;
   };
   return h("div", { class: "framed" }, later(frame), tools);

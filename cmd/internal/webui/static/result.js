@@ -1,7 +1,7 @@
 // How one result is shown: in its best form, with a menu for its other forms.
-import { h, closing, copy, say, shut, size, visible } from "./dom.js";
+import { h, closing, copy, hasty, say, shut, size, visible } from "./dom.js";
 import { chartOf } from "./charts.js";
-import { framed } from "./frame.js";
+import { fitted, framed } from "./frame.js";
 import { tableView } from "./table.js";
 import { TextBlock } from "./text.js";
 
@@ -94,15 +94,16 @@ function imageOf(p, e) {
 const confined = Boolean(navigator.userAgentData?.brands.some(({ brand, version }) => brand === "Chromium" && Number(version) >= 152));
 
 // asker returns a button that runs the scripts of a result in a frame. Then another button does that for
-// all results of the session.
+// all results of the session. A result that is clicked can shrink, so that these buttons move under the
+// pointer before the second click.
 function asker(p, owner) {
-  const ask = h("button", { type: "button", class: "more", onclick: () => {
-    if (!confirm("Run the scripts of this result? They cannot read this page or act in its name." + (confined ? "" : " They may be able to send what is in the result over the network."))) return;
+  const ask = h("button", { type: "button", class: "more", onclick: (e) => {
+    if (hasty(e, fitted) || !confirm("Run the scripts of this result? They cannot read this page or act in its name." + (confined ? "" : " They may be able to send what is in the result over the network."))) return;
     const display = ask.closest(".display"), running = framed(p, true);
     const old = display.querySelector(".framed, .drawn-by-scripts");
     if (old) old.replaceWith(running);
     else ask.closest(".files").before(running);
-    const always = h("button", { type: "button", class: "more", onclick: () => owner.runScripts() }, "Always in this session");
+    const always = h("button", { type: "button", class: "more", onclick: (e) => hasty(e, fitted) || owner.runScripts() }, "Always in this session");
     ask.replaceWith(always);
     always.focus({ preventScroll: true });
   } }, "Run the scripts of this result");
