@@ -229,7 +229,7 @@ func TestDisplay(t *testing.T) {
 		s.Dir = dir
 		w := startWorker(t, s)
 		d := displayEvents(w.RunCode("getOption('viewer')('plot/index.html')"))
-		if len(d) != 1 || string(d[0].Data["application/vnd.plotly.v1+json"]) != `{"data":[{"type":"bar","y":[1,2]}],"layout":{"title":"T"}}` || d[0].Title != "plotly widget" {
+		if len(d) != 1 || !strings.HasPrefix(string(d[0].Data["text/html"]), `<div class="plotly html-widget"`) || string(d[0].Data["application/vnd.plotly.v1+json"]) != `{"data":[{"type":"bar","y":[1,2]}],"layout":{"title":"T"}}` || d[0].Title != "plotly widget" {
 			t.Errorf("plotly: got %+v", d)
 		}
 		d = displayEvents(w.RunCode("getOption('viewer')(file.path(getwd(), 'page/index.html'), height = 100)"))

@@ -74,13 +74,12 @@ view <- function(url, height = NULL, ...) {
   Encoding(page) <- "UTF-8"
   widget <- match_one('class="([A-Za-z0-9_.]+) html-widget', page)
   title <- if (nzchar(widget)) paste(widget, "widget") else "page"
-  if (widget == "plotly") {
-    figure <- figure_of(page)
-    if (nzchar(figure)) return(invisible(send(c("application/vnd.plotly.v1+json" = figure), title = title)))
-  }
+  figure <- if (widget == "plotly") figure_of(page) else ""
   whole <- tryCatch(inlined(page, dirname(url)), error = function(e) NULL)
-  if (is.null(whole)) too_large(title)
-  else send(c("text/html" = whole), title = title)
+  types <- c("application/vnd.plotly.v1+json" = if (nzchar(figure)) figure, "text/html" = whole)
+  if (sum(nchar(types, "bytes")) > MAX_PAGE) types <- types[1L]
+  if (is.null(types)) too_large(title)
+  else send(types, title = title)
   invisible()
 }
 
