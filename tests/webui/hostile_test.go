@@ -183,6 +183,7 @@ func TestPage_ScriptNetwork(t *testing.T) {
 		`delete window.RTCPeerConnection; ` + rtc,
 		`for (const rel of ["preconnect", "dns-prefetch", "prefetch", "stylesheet", "icon"]) { const l = document.createElement("link"); l.rel = rel; l.href = "EAR/" + rel; document.head.append(l); } document.body.insertAdjacentHTML("beforeend", "<link rel=preconnect href='EAR'><img src='EAR/img'>");`,
 		`for (const make of [(f, d) => { f.srcdoc = d; }, (f, d) => f.setAttribute("srcdoc", d), (f, d) => { f.attributes.setNamedItem(document.createAttribute("srcdoc")); f.attributes[0].value = d; }]) try { const f = document.createElement("iframe"); make(f, "<script>" + RTC + "<\/script><link rel=preconnect href='EAR/srcdoc'>"); document.body.append(f); } catch {}`,
+		`document.body.insertAdjacentHTML("beforeend", "<iframe srcdoc='<script>" + RTC + "<\/script><link rel=preconnect href=EAR>'></iframe>"); document.write("<iframe srcdoc='<script>" + RTC + "<\/script><link rel=preconnect href=EAR>'></iframe>");`,
 		`fetch("EAR/fetch").catch(() => {}); navigator.sendBeacon("EAR/beacon"); new WebSocket("EAR".replace("http", "ws")); new EventSource("EAR/events"); location = "EAR/location"; open("EAR/open"); new Image().src = "EAR/image"; try { new Worker("data:,fetch('EAR/worker')") } catch {}`,
 		`location = "/download/main?format=txt"; top.location = "EAR/top"; const f = document.createElement("iframe"); f.src = "EAR/frame"; document.body.append(f); document.body.innerHTML += "<meta http-equiv=refresh content='0;url=EAR/refresh'>";`,
 	} {
@@ -192,7 +193,7 @@ func TestPage_ScriptNetwork(t *testing.T) {
 	s.startPage("main")
 	b := openTab(t)
 	b.openAddress(s.lastLink())
-	b.waitUntil("they wait for the user", `document.querySelectorAll(".turn .more").length >= 5`)
+	b.waitUntil("they wait for the user", `document.querySelectorAll(".turn .more").length >= 6`)
 	evalExpression[bool](b, `(window.confirm = () => true, true)`)
 	b.clickElement("button", "Run the scripts of this result")
 	b.clickElement("button", "Always in this session")

@@ -35,6 +35,21 @@ addEventListener("message", (e) => {
   [...document.querySelectorAll("iframe.frame")].find((frame) => frame.contentWindow === e.source)?.fit(e.data.height);
 });
 
+// A frame may have the focus where the user points, and by Tab. Scripts that take it otherwise could read
+// what the user types into the page: it returns, and a frame that goes on is ended.
+const typingTime = 1000; // ms after a key in which a frame takes the focus only by Tab
+const maxTaken = 3; // times
+let field, key = "", keyAt = -Infinity;
+addEventListener("focusin", (e) => { field = e.target; });
+addEventListener("keydown", (e) => { [key, keyAt] = [e.key, e.timeStamp]; }, true);
+addEventListener("blur", () => setTimeout(() => { // then the frame is the active element
+  const frame = document.activeElement, typed = performance.now() - keyAt < typingTime;
+  if (!frame.matches("iframe.frame") || (typed ? key === "Tab" : frame.matches(":hover"))) return;
+  frame.taken = (frame.taken ?? 0) + 1;
+  if (frame.taken > maxTaken) frame.replaceWith(h("p", { class: "remark" }, "This result took the keyboard, and was ended."));
+  field?.focus({ preventScroll: true });
+}));
+
 export let fitted = -Infinity; // when a frame last took another height
 
 const maxFrame = 900; // pixels; a taller frame is shown in part until the user wants all of it
