@@ -1,5 +1,6 @@
 """Runs notebooks through repl's kernel and the original, by nbclient and papermill, and compares."""
 
+import base64
 import os
 import re
 import subprocess
@@ -174,8 +175,14 @@ def value_of(o, language):
     text, source = data.get("text/plain", ""), [data[m] for m in ("text/markdown", "text/latex") if m in data]
     if source and (text.endswith(" object>") or text in source):
         data.pop("text/plain", None)  # repl's kernel shows the source where ipykernel shows the name of a class
-    data = {m: "picture" if m.startswith("image/") and m != "image/svg+xml" else d for m, d in data.items()}
+    data = {m: picture(o.data[m], o.metadata.get(m)) if m == PICTURE else "picture" if m.startswith("image/") and m != "image/svg+xml" else d for m, d in data.items()}
     return [o.output_type, data]
+
+
+def picture(data, metadata):
+    """Returns the size of a picture and how large it is shown, which is the compared part of it."""
+    size = base64.b64decode(data)[16:24]
+    return [int.from_bytes(size[:4], "big"), int.from_bytes(size[4:], "big"), metadata]
 
 
 def compare(corpus, ours, theirs, language, different=()):

@@ -195,8 +195,121 @@ func TestNotebook(t *testing.T) {
 				{"name = 1\n%run of_script.py a 0\nname", "1\n"},
 				{"%run of_script.py a 3", "~.*SystemExit: 3\n.*"},
 				{"%run no_such.py", "~<err>.*FileNotFoundError.*"},
-				{"%run -i of_script.py", "~<err>.*ValueError: %run needs .*"},
-				{"%run a.ipynb", "~<err>.*ValueError: %run needs .*"},
+				{"%run -t of_script.py", "~<err>.*ValueError: %run needs .*"},
+				{"%%writefile shared.py\nprint(name)\nname += 1\n", "Writing shared.py\n"},
+				{"%run shared.py", "~<err>.*NameError: name 'name' is not defined.*"},
+				{"%run -i shared\nname", "1\n2\n"},
+				{"%load shared.py", "print(name)\nname += 1\n"},
+				{"%%writefile part.ipynb\n{\"cells\": [{\"cell_type\": \"markdown\", \"source\": \"no code\"}, {\"cell_type\": \"code\", \"source\": [\"%matplotlib inline\\n\", \"part = name\\n\", \"part\"]}, {\"cell_type\": \"code\", \"source\": \"!echo in part\"}]}", "Writing part.ipynb\n"},
+				{"%run part.ipynb\npart", "in part\n2\n"},
+				{"%run no_such.ipynb", "~<err>.*FileNotFoundError.*"},
+				{"%reset", "~<err>.*ValueError: %reset needs -f\n</err>"},
+				{"%reset -f\n'part' in globals(), 'name' in globals(), __name__", "(False, False, '__main__')\n"},
+			})
+		})
+	})
+
+	t.Run("a program runs the cell", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			wantCells(t, startWorker(t, s), [][2]string{
+				{"%%script cat -\na\n{b}", "a\n{b}"},
+				{"%%bash -s one \"two words\"\necho $1, $2", "one, two words\n"},
+				{"name = 'a value'\n_ = 1", ""},
+				{"%%bash -s '{name}'\necho $1", "a value\n"},
+				{"%%script sh --out kept\necho kept", ""},
+				{"kept", "'kept\\n'\n"},
+				{"%%script --no-raise-error false\nskipped", ""},
+				{"%%script false\nx", "~<err>.*CalledProcessError: Command 'false' returned non-zero exit status 1.\n</err>"},
+				{"%%script no-such-program\nx", "~<err>.*FileNotFoundError.*"},
+				{"%%capture said\n%%script cat\nx", ""},
+				{"said.stdout", "'x'\n"},
+			})
+		})
+	})
+
+	t.Run("a cell of one line may lack the percent sign", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			s.Dir = t.TempDir()
+			real, err := filepath.EvalSymlinks(s.Dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := startWorker(t, s)
+			wantCells(t, w, [][2]string{
+				{"pwd", "'" + real + "'\n"},
+				{"\nmkdir sub\n", ""},
+				{"cd sub", real + "/sub\n"},
+				{"cd -q ..", ""},
+				{"ls -d sub", "sub/\n"},
+				{"matplotlib inline", ""},
+				{"timeit -n 3 -r 2 1 + 1", "~" + loopsText},
+				{"time 1 + 1", "~" + timeText + "2\n"},
+				{"x = 1\npwd", "~<err>.*NameError: name 'pwd' is not defined.*"},
+				{"ls = 3", ""},
+				{"ls", "3\n"},
+				{"ls - 1", "2\n"},
+				{"ls -d", "~<err>.*NameError: name 'd' is not defined.*"},
+				{"cd == 1", "~<err>.*NameError: name 'cd' is not defined.*"},
+				{"cd.x", "~<err>.*NameError: name 'cd' is not defined.*"},
+				{"nothing here", "~<err>.*SyntaxError.*"},
+			})
+			if got := w.RunCode("pwd").Transcript(); !strings.Contains(got, "NameError: name 'pwd' is not defined") {
+				t.Errorf("in plain Python: got %q", got)
+			}
+			w.SendMessage(ipc.Query{ID: 1, Kind: ipc.QueryParse, Text: "pip install x", Dialect: ipc.DialectNotebook})
+			if m, ok := w.NextEvent().(ipc.QueryResult); !ok || m.Status != ipc.StatusComplete {
+				t.Errorf("got %+v", m)
+			}
+		})
+	})
+
+	t.Run("cells find get_ipython(), and libraries do not", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			s.Dir = t.TempDir()
+			w := startWorker(t, s)
+			wantCells(t, w, [][2]string{
+				{"get_ipython().__class__.__name__, 'IPKernelApp' in get_ipython().config, 'google.colab' in str(get_ipython())", "('ZMQInteractiveShell', True, False)\n"},
+				{"get_ipython().run_line_magic('matplotlib', 'inline')\nget_ipython().magic('matplotlib inline')", ""},
+				{"get_ipython().magic('env A=1')\nget_ipython().run_line_magic('env', 'A')", "env: A=1\n'1'\n"},
+				{"get_ipython().run_cell_magic('writefile', 'f.txt', 'text')", "Writing f.txt\n"},
+				{"get_ipython().run_cell_magic('time', '', 'n = 2\\nn')", "~" + timeText + "2\n"},
+				{"get_ipython().run_line_magic('time', 'm = n')\nm, get_ipython().user_ns['m']", "~" + timeText + "\\(2, 2\\)\n"},
+				{"get_ipython().system('echo {n}')\nget_ipython().getoutput('echo $n')", "2\n['2']\n"},
+				{"get_ipython().run_cell('!echo {n}\\nn')", "2\n2\n"},
+				{"get_ipython().run_line_magic('no_such', '')", "~<err>.*SyntaxError.*"},
+				{"get_ipython().register_magic_function(lambda line: line.upper(), magic_name='shout')", ""},
+				{"%shout n is {n}", "'N IS 2'\n"},
+				{"y = %shout $n\ny", "'2'\n"},
+				{"shout again", "'AGAIN'\n"},
+				{"def both(line, cell=None): return line, cell\nget_ipython().register_magic_function(both, 'line_cell')", ""},
+				{"%both a", "('a', None)\n"},
+				{"%%both a\nb\n{n}", "('a', 'b\\n{n}\\n')\n"},
+				{"%%writefile library.py\ndef is_there():\n    try:\n        return get_ipython()\n    except NameError:\n        return 'not found'\n", "Writing library.py\n"},
+				{"import library\nlibrary.is_there()", "'not found'\n"},
+			})
+			if got := w.RunCode("get_ipython()").Transcript(); !strings.Contains(got, "NameError: name 'get_ipython' is not defined") {
+				t.Errorf("in plain Python: got %q", got)
+			}
+			w.RunCode("import builtins; hasattr(builtins, 'get_ipython')").WantOutput(t, "False\n")
+		})
+	})
+
+	t.Run("a notebook may show the value of each expression", func(t *testing.T) {
+		t.Parallel()
+		eachPython(t, func(t *testing.T, s workerSetup) {
+			w := startWorker(t, s)
+			wantCells(t, w, [][2]string{
+				{"1\n2", "2\n"},
+				{"%config InteractiveShell.ast_node_interactivity = 'all'", ""},
+				{"1\nx = 5\n2", "1\n2\n"},
+			})
+			w.RunCode("1\n2").WantOutput(t, "2\n")
+			wantCells(t, w, [][2]string{
+				{"get_ipython().ast_node_interactivity = 'last_expr'", ""},
+				{"1\n2", "2\n"},
 			})
 		})
 	})
@@ -209,6 +322,7 @@ func TestNotebook(t *testing.T) {
 				{"%%svg\n<svg/>", "[image image/svg+xml]"},
 				{"%%markdown\n# t\n", "[display: text/markdown text/plain] # t\n"},
 				{"%%html", "[display: text/html]\n"},
+				{"%%HTML\n<b>", "[display: text/html]\n"},
 			})
 		})
 	})

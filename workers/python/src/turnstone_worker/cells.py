@@ -52,6 +52,8 @@ class Cells:
         self.loops = Loops(interrupts)
         self.tracer = None  # of the last cell, for the next one
         self.dialect = None  # of the last cell
+        self.shell = None  # of notebooks
+        self.formats = ("png",)  # of their figures
 
     # ------------------------------------------------------------ running
 
@@ -60,7 +62,7 @@ class Cells:
         self.dialect = dialect
         self.display.captured = None  # an interrupt may have left it
         self.display.comms.begin(dialect)
-        self.display.text = pretty.text if dialect == "notebook" else repr
+        self._prepare(dialect == "notebook")
         name = "<cell %d>" % number
         try:
             code = source.decode("utf-8")
@@ -87,7 +89,6 @@ class Cells:
             else:
                 from turnstone_worker import magics
 
-                builtins.__magics__ = magics
                 with magics.around(cell.around, self.display, self.namespace):
                     self._evaluate(parts)
         finally:
@@ -96,6 +97,17 @@ class Cells:
             changed = self.imported.changed()
             if changed is not None:
                 sys.stderr.write(changed + "\n")
+
+    def _prepare(self, notebook):
+        """Chooses what only cells of notebooks have."""
+        self.display.text = pretty.text if notebook else repr
+        self.display.formats = self.formats if notebook else None
+        vars(builtins).pop("get_ipython", None)
+        if notebook:
+            from turnstone_worker.shell import ZMQInteractiveShell
+
+            self.shell = self.shell or ZMQInteractiveShell(self)
+            builtins.get_ipython = self.shell.of_caller
 
     @entry
     def _evaluate(self, parts):
@@ -141,11 +153,11 @@ class Cells:
 
     def _translated(self, code):
         """Returns the cell of a notebook whose magics are replaced; None if the code has none."""
-        if not any(map(code.__contains__, "%!?")):
-            return None  # without an import
+        if not any(map(code.__contains__, "%!?")) and "\n" in code.strip():
+            return None
         from turnstone_worker import notebook
 
-        return notebook.translated(code, self.compiler_flags())
+        return notebook.translated(code, self.compiler_flags(), self.namespace)
 
     def compiler_flags(self):
         return self.flags | _AWAIT
@@ -168,7 +180,8 @@ class Cells:
         tree = compile(code, name, "exec", _ONLY_AST | flags, True)
         body = tree.body
         last = body.pop() if body and type(body[-1]) is _ast.Expr else None
-        pieces = [("single", _ast.Interactive(body)) if self.show_all else ("exec", tree)]
+        show_all = self.show_all or self.dialect == "notebook" and self.shell.shows_all()
+        pieces = [("single", _ast.Interactive(body)) if show_all else ("exec", tree)]
         if last is not None:
             muted = _is_muted(last, code)
             pieces.append(("exec", _ast.Module([last], [])) if muted else ("single", _ast.Interactive([last])))

@@ -38,6 +38,7 @@ class Display:
         self.handles = 0  # number of generated ids
         self.captured = None  # the displays of a cell that captures them
         self.comms = Comms(channel)
+        self.formats = None  # of figures in notebooks
         self.text = repr  # the function for the text of values
 
     def install(self):
@@ -441,10 +442,11 @@ class Display:
         known = self.sent.get(figure)
         if known is not None and not figure.stale:
             return
-        buffer = io.BytesIO()
-        figure.canvas.print_figure(buffer, format="png", bbox_inches="tight", **({"dpi": self.dpi} if self.dpi else {}))
+        bundle = Bundle("Figure")
+        for form in self.formats or [""]:
+            self._draw(bundle, figure, form)
         figure.stale = False
-        data = buffer.getvalue()
+        data = dict(bundle.data)
         if known is None:
             self.count += 1
             name = "figure-%d" % self.count
@@ -452,13 +454,24 @@ class Display:
             return  # saving with a tight bounding box leaves a figure stale
         else:
             name = known[0]
-        bundle = Bundle("Figure")
-        bundle.data.update({"image/png": data, "text/plain": repr(figure).encode("utf-8", "backslashreplace")})
+        bundle.data["text/plain"] = repr(figure).encode("utf-8", "backslashreplace")
         self._send(bundle, "display", name, known is not None, _title(figure))
         self._tell(bundle)
         self.sent[figure] = name, data
         while len(self.sent) > 64:
             del self.sent[next(iter(self.sent))]
+
+
+    def _draw(self, bundle, figure, form):
+        """Adds a figure in one format. In notebooks it has its own resolution, as in IPython."""
+        buffer, dpi, sharp = io.BytesIO(), self.dpi or self.formats and figure.dpi, form == "retina"
+        options = {"dpi": dpi * (1 + sharp)} if dpi else {}
+        kind, mime = ("svg", "image/svg+xml") if form == "svg" else ("png", "image/png")
+        figure.canvas.print_figure(buffer, format=kind, bbox_inches="tight", **options)
+        bundle.data[mime] = data = buffer.getvalue()
+        if sharp:
+            width, height = (int.from_bytes(data[at : at + 4], "big") // 2 for at in (16, 20))
+            bundle.meta[mime] = {"width": width, "height": height}
 
 
 def _has_text(value):

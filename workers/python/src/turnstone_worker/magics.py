@@ -8,7 +8,7 @@ import os
 import sys
 from time import perf_counter
 
-from turnstone_worker import imports, inspection, query
+from turnstone_worker import imports, inspection, notebook, query
 from turnstone_worker.cells import dedented
 
 re = imports.quietly("re")
@@ -19,16 +19,11 @@ _NAME = r"[^\W\d]\w*"
 # $$x stands for $x, and {{x}} for {x}; ${x} and what follows a backslash are the shell's.
 _EXPANDED = re.compile(r"\\.|\$\{[^}]*\}|\$\$(?=\w)|\{\{|\}\}|\{(?P<expression>[^{}]+)\}|\$(?P<name>%s)" % _NAME)
 _SHELLS = frozenset("ash bash dash fish ksh mksh sh zsh".split())
+_KEPT = re.compile(r"--(out|err)[= ]\s*(\w+)")
+_STREAMS = (("stdout", "out"), ("stderr", "err"))
 _SECRET = ("key", "token", "secret", "password")
-_SHOWN = {
-    "html": ("HTML", "text/html"),
-    "javascript": ("Javascript", "application/javascript"),
-    "js": ("Javascript", "application/javascript"),
-    "latex": ("Latex", "text/latex"),
-    "markdown": ("Markdown", "text/markdown"),
-    "svg": ("SVG", "image/svg+xml"),
-}
 _said = set()  # magics whose notice has appeared
+shell = None  # of the notebook
 _last = []  # at most one: the directory before the last %cd
 
 
@@ -119,7 +114,7 @@ def _run(command, **options):
     subprocess = imports.quietly("subprocess")
     if not isinstance(sys.stdout, imports.quietly("io").StringIO):
         return subprocess.run(command, **options).returncode
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, errors="replace", **options)
+    done = subprocess.run(command, **dict(options, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, errors="replace"))
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
     return done.returncode
@@ -141,28 +136,23 @@ def lines(command):
     return Lines(done.stdout.splitlines())
 
 
-def script(program, arguments, body):
-    """%%bash and %%sh. A failure is an error of the cell, unless --no-raise-error says otherwise."""
-    words = arguments.split()
-    known = ("--no-raise-error", "--out", "--err")
+def script(command, body):
+    """%%script, %%bash and others. A failure is an error of the cell, unless --no-raise-error says otherwise."""
     subprocess, names = imports.quietly("subprocess"), _names()
-    kept = {}
-    while words:
-        word = words.pop(0)
-        option, _, name = word.partition("=")
-        if option not in known or option != known[0] and not (name or words):
-            raise ValueError("%%%%%s: unknown option %s; use %s" % (program, word, ", ".join(known)))
-        kept[option] = name or (words.pop(0) if option != known[0] else "")
-    pipes = {stream: subprocess.PIPE for stream, option in (("stdout", "--out"), ("stderr", "--err")) if option in kept}
-    if pipes:
-        done = subprocess.run([program, "-c", body], universal_newlines=True, errors="replace", **pipes)
+    options = {"input": body, "universal_newlines": True, "errors": "replace"}
+    kept = dict(_KEPT.findall(command))
+    program = imports.quietly("shlex").split(_expand(_KEPT.sub("", command).replace("--no-raise-error", ""), names))
+    if program in (["bash"], ["sh"]):
+        program, options["input"] = program + ["-c", body], None
+    if kept:
+        done = subprocess.run(program, **options, **{stream: subprocess.PIPE for stream, short in _STREAMS if short in kept})
         status = done.returncode
-        names[0].update((kept[option], text) for option, text in (("--out", done.stdout), ("--err", done.stderr)) if option in kept)
+        names[0].update((kept[short], getattr(done, stream)) for stream, short in _STREAMS if short in kept)
     else:
-        status = _run([program, "-c", body])
+        status = _run(program, **options)
     names[0]["_exit_code"] = status
-    if status and "--no-raise-error" not in kept:
-        raise subprocess.CalledProcessError(status, program)
+    if status and "--no-raise-error" not in command:
+        raise subprocess.CalledProcessError(status, program[0])
 
 
 def pip(arguments):
@@ -233,7 +223,22 @@ def _list(join, types, describe):
 def autoreload(arguments):
     if arguments.strip() not in ("0", "off") and "autoreload" not in _said:
         _said.add("autoreload")
-        sys.stderr.write("[%autoreload does nothing here: importlib.reload(module) takes in a change, and the end of a cell says which files have changed]\n")
+        sys.stderr.write("[%autoreload does nothing here: importlib.reload(module) takes in a change]\n")
+
+
+def config(arguments):
+    """%config: other settings have no effect."""
+    name, _, value = map(str.strip, arguments.partition("="))
+    value = eval(value or "None", *_names())
+    if name.startswith("InlineBackend.figure_format") and value:
+        shell.set_formats(*([value] if isinstance(value, str) else sorted(value)))
+    elif name.endswith(".ast_node_interactivity"):
+        shell.ast_node_interactivity = value
+
+
+def registered(name, arguments, *body):
+    """A magic that code has registered."""
+    return notebook.REGISTERED["cell" if body else "line"][name](_expand(arguments, _names()), *body)
 
 
 def pylab(arguments):
@@ -251,15 +256,20 @@ def writefile(arguments, body):
 
 
 def run(arguments):
-    """%run file [argument ...]: runs a script in names of its own, which the code of the cell has afterwards."""
+    """%run [-i] file [argument ...]: the cell has the names of the script afterwards. With -i, the script has those of the cell."""
     names = _names()
     words = imports.quietly("shlex").split(_expand(arguments, names), posix=os.name == "posix")
-    if not words or words[0][:1] == "-" or words[0].endswith(".ipynb"):
-        raise ValueError("%run needs the name of a Python file, and has no options")
+    shared = words[:1] == ["-i"]
+    words = words[shared:]
+    if not words or words[0][:1] == "-":
+        raise ValueError("%run needs the name of a file")
     path, kept = os.path.expanduser(words[0]), (sys.argv, sys.path[:])
+    path += "" if os.path.splitext(path)[1] else ".py"
     try:
         sys.argv, sys.path[:0] = [path] + words[1:], [os.path.dirname(os.path.abspath(path))]
-        found = imports.quietly("runpy").run_path(path, run_name="__main__")
+        if path.endswith(".ipynb"):
+            return _run_notebook(path, names[0])
+        found = imports.quietly("runpy").run_path(path, names[0] if shared else None, "__main__")
     except SystemExit as e:
         if e.code:
             raise
@@ -269,9 +279,29 @@ def run(arguments):
     names[0].update((name, value) for name, value in found.items() if name[:2] != "__")
 
 
-def show(name, body):
+def _run_notebook(path, names):
+    with open(path, encoding="utf-8") as file:
+        cells = imports.quietly("json").load(file)["cells"]
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            code = "".join(cell["source"])
+            code = getattr(notebook.translated(code, 0, names), "code", code)
+            exec(compile(code, path, "exec"), names)
+
+
+def reset(arguments):
+    """%reset -f: removes the variables."""
+    names = _names()[0]
+    if "-f" not in arguments:
+        raise ValueError("%reset needs -f")
+    for name in [name for name in names if name[:1] != "_"]:
+        del names[name]
+
+
+def show(mime, body):
     """%%html and others: shows the text of the cell, under the name that a class of IPython has."""
-    kind, mime = _SHOWN[name]
+    name = mime.partition("/")[2].partition("+")[0]
+    kind = name.upper() if len(name) < 5 else name.title()
     builtins.display(type(kind, (), {"_repr_mimebundle_": lambda *_, **__: {mime: body}})())
 
 

@@ -264,6 +264,8 @@ class Worker:
         try:
             explain(error)
             self.turn.failure = summary(error, self.cells.dialect)
+            if self.cells.dialect == "notebook":
+                self._show_figures()  # else the traceback would not be last
             self.streams.flush_others()  # the output of the cell comes before its error
             writers[thread] = "traceback"
             if isinstance(error, SystemExit):
@@ -281,16 +283,19 @@ class Worker:
             error.__traceback__ = error.__context__ = sys.last_traceback = None
         self.interrupts.running = False
 
+    def _show_figures(self):
+        try:
+            self.display.finish()
+        except Exception as e:
+            self.cells.report(e)
+
     def finish(self):
         """Shows the cell's figures and computes the prompt."""
         self.step = self.close
         turn = self.turn
         if not turn.exits():
             self.interrupts.resume()
-            try:
-                self.display.finish()
-            except Exception as e:
-                self.cells.report(e)
+            self._show_figures()
             self.streams.flush_others()
             self.streams.notice()
             turn.prompt = _prompt("ps1", ">>> ")

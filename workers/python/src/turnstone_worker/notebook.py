@@ -1,11 +1,13 @@
 """The dialect of notebooks: cells with magics and shell commands, as Python.
 
 Only a cell that does not compile is translated, so valid Python never has another meaning. Each line
-is replaced by one line, and line numbers stay. A line is replaced only if a statement begins there:
+is replaced by one line, and line numbers stay. A cell of one line, such as pip install x, may lack the percent
+sign if its first word is no variable. A line is replaced only if a statement begins there:
 the tokenizer of this Python decides that, so strings, brackets and continued lines are left alone.
 A magic that is unknown stays, and is a syntax error.
 """
 import _ast
+import builtins
 
 from turnstone_worker import imports
 
@@ -13,18 +15,22 @@ re, tokenize, warnings = map(imports.quietly, ("re", "tokenize", "warnings"))
 
 # Settings of IPython without an effect on the values that code computes.
 _SETTINGS = frozenset(
-    "matplotlib config load_ext reload_ext unload_ext autosave precision colors xmode pdb automagic gui pprint"
+    "matplotlib load_ext reload_ext unload_ext autosave precision colors xmode pdb automagic gui pprint"
     " doctest_mode autocall autoawait autoindent".split()
 )
-_CALLS = frozenset("autoreload pylab timeit pip cd pwd env set_env who whos sx system run".split())
-_COMMANDS = frozenset("cat cp ls mkdir mv rm rmdir".split())
-_SCRIPTS = frozenset(("bash", "sh"))
-_SHOWN = frozenset("html javascript js latex markdown svg".split())
+_CALLS = frozenset("autoreload config pylab reset timeit pip cd pwd env set_env who whos sx system run".split())
+_COMMANDS = frozenset("cat cp load ls mkdir mv rm rmdir".split())
+_SCRIPTS = frozenset("bash perl python python3 ruby sh".split())
+_KNOWN = _SETTINGS | _CALLS | _COMMANDS | {"time"}
+REGISTERED = {"line": {}, "cell": {}}  # the functions that code has registered as magics, by name
+_SHOWN = {"html": "text/html", "javascript": "application/javascript", "js": "application/javascript", "svg": "image/svg+xml"}
+_SHOWN.update(latex="text/latex", markdown="text/markdown")
 _MAGICS = "__magics__."  # a name of builtins, so that functions and other modules' code find it
 
 _SUSPECT = re.compile(r"^[ \t]*[%!?]|=[ \t]*[%!](?!=)|\?[ \t]*$", re.M)
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _HELP = re.compile(r"(\?\??)\s*(%s)\s*|(%s)\s*(\?\??)\s*" % (_NAME, _NAME))
+_BARE = re.compile(r"\s*([^\W\d]\w*)([ \t]+[^\s=,].*)?\s*")
 _SKIPPED = (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER)
 
 
@@ -36,8 +42,12 @@ class Cell:
         self.around = around  # the names and arguments of the cell magics whose body is Python, outermost first
 
 
-def translated(code, flags):
-    """Returns the cell for code; None if it is Python already, or if nothing in it can be translated."""
+def translated(code, flags, namespace=None):
+    """Returns the cell for code, whose variables may be known; None if it is Python already, or if nothing in it can be translated."""
+    bare = _BARE.fullmatch(code)
+    if namespace is not None and bare is not None and not (bare[1] in namespace or hasattr(builtins, bare[1])):
+        if bare[1] in _KNOWN or bare[1] in REGISTERED["line"]:
+            return Cell("\n" * code[: bare.start(1)].count("\n") + (_magic(code.strip()) or code))
     if not _SUSPECT.search(code) or _compiles(code, flags):
         return None
     lines, around = code.split("\n"), []
@@ -84,15 +94,13 @@ def _whole(name, arguments, body):
         lines = body.split("\n")
         _translate(lines, 0)
         return "%stimeit(%r, %r)" % (_MAGICS, arguments, "\n".join(lines))
-    if name in _SHOWN:
-        return "%sshow(%r, %r)" % (_MAGICS, name, body)
-    if name == "script":
-        name, arguments = _split(arguments)
-    if name in _SCRIPTS:
-        return "%sscript(%r, %r, %r)" % (_MAGICS, name, arguments, body)
+    if name.lower() in _SHOWN:
+        return "%sshow(%r, %r)" % (_MAGICS, _SHOWN[name.lower()], body)
+    if name == "script" and arguments or name in _SCRIPTS:
+        return "%sscript(%r, %r)" % (_MAGICS, arguments if name == "script" else name + " " + arguments, body)
     if name in ("writefile", "file") and arguments:
         return "%swritefile(%r, %r)" % (_MAGICS, arguments, body if body.endswith("\n") else body + "\n")
-    return None
+    return "%sregistered(%r, %r, %r)" % (_MAGICS, name, arguments, body.rstrip("\n") + "\n") if name in REGISTERED["cell"] else None
 
 
 # ---------------------------------------------------------------- lines
@@ -190,12 +198,12 @@ def _statement(line):
 
 
 def _magic(line):
-    """Returns the Python for a line that begins with ! or %."""
+    """Returns the Python for a line that begins with !, % or a name."""
     if line.startswith("!!"):
         return "%slines(%r)" % (_MAGICS, line[2:].strip())
     if line[:1] == "!":
         return "%ssystem(%r)" % (_MAGICS, line[1:].strip())
-    name, arguments = _split(line[1:])
+    name, arguments = _split(line[line[:1] == "%" :])
     if name in _SETTINGS:
         return "pass"
     if name == "time":
@@ -203,9 +211,11 @@ def _magic(line):
     if name == "timeit" and arguments:
         return "%stimeit(%r)" % (_MAGICS, arguments)
     if name in _COMMANDS:
-        return "%ssystem(%r)" % (_MAGICS, ("ls -F" if name == "ls" else name) + " " + arguments)
+        return "%ssystem(%r)" % (_MAGICS, {"ls": "ls -F", "load": "cat"}.get(name, name) + " " + arguments)
     if name in ("sx", "system"):
         return "%slines(%r)" % (_MAGICS, arguments)
+    if name in REGISTERED["line"]:
+        return "%sregistered(%r, %r)" % (_MAGICS, name, arguments)
     return "%s%s(%r)" % (_MAGICS, name, arguments) if name in _CALLS else None
 
 

@@ -16,7 +16,7 @@ _mro_of = type.__dict__["__mro__"].__get__  # a metaclass may have its own
 def answer(query, namespace, flags, channel):
     """Returns the fields of the query_result. User code may run, and may be slow."""
     if query["kind"] == "parse":
-        return {"status": _parse(query["text"], flags, query["dialect"])}
+        return {"status": _parse(query["text"], flags, query["dialect"], namespace)}
     if query["kind"] == "variables":
         return list_variables(namespace)
     if query["kind"] == "inspect":
@@ -115,7 +115,7 @@ def _look_up(mro, name):
 # ---------------------------------------------------------------- parse
 
 
-def _parse(text, flags, dialect=None):
+def _parse(text, flags, dialect=None, namespace=None):
     """Returns whether text is "complete", "incomplete" or "invalid", by the rules of an interactive interpreter."""
     from turnstone_worker import imports
 
@@ -127,7 +127,7 @@ def _parse(text, flags, dialect=None):
     if dialect == "notebook":
         from turnstone_worker import notebook
 
-        cell = notebook.translated(text, flags)
+        cell = notebook.translated(text, flags, namespace)
         if cell is not None:
             if not notebook.is_complete(text):
                 return "incomplete"
