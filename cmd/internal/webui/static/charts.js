@@ -11,7 +11,6 @@ const loadTime = 30000; // ms for a library to load
 const drawTime = 10000; // ms for one chart after that: its data can make a library loop
 const notInTime = `it was not drawn within ${drawTime / 1000} s`;
 const notLoaded = `its library did not load within ${loadTime / 1000} s`;
-const restTime = 3000; // ms without drawing frames after one that did not answer
 const printTime = 60000; // ms that printing waits for charts
 const idleTime = 30000; // ms after which a drawing frame without work is removed
 const [minHeight, maxHeight] = [60, 1200]; // pixels of a live chart
@@ -58,7 +57,6 @@ class Drawer {
   }
 
   next() {
-    if (this.resting) return;
     clearTimeout(this.timer);
     while (this.queue.length && !this.queue[0].id && !this.queue[0].wanted()) this.queue.shift().done(null);
     if (this.queue.length === 0) {
@@ -105,20 +103,12 @@ class Drawer {
     this.next();
   }
 
-  // abandon gives up a chart whose frame does not answer. Drawing frames share a process, which Chromium
-  // ends 2 s after the last one. Before that, a new frame would wait in it.
+  // abandon gives up a chart whose frame does not answer. Drawing frames may share a process, so all are
+  // made again: a frame that waits in a busy process would not draw its chart in time either.
   abandon(failure) {
     this.queue.shift().failed(new Error(failure));
-    for (const one of drawers.values()) one.rest();
-  }
-
-  rest() {
-    this.end();
-    this.resting = true;
-    this.timer = setTimeout(() => {
-      this.resting = false;
-      this.next();
-    }, restTime);
+    for (const one of drawers.values()) one.end();
+    for (const one of drawers.values()) one.next();
   }
 
   end() {
