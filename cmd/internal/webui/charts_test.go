@@ -64,13 +64,13 @@ func TestCheckChart(t *testing.T) {
 	const plotly = "application/vnd.plotly.v1+json"
 	for spec, want := range map[string]session.Kind{
 		`{"data":[{"type":"scatter"},{"type":"heatmap"},{"type":"treemap"},{"type":"scatter3d"},{}]}`: "",
-		`{}`:                              "",
-		`{"data":[{"type":"scattergl"}]}`: session.KindUnsupported,
-		`{"data":[{"type":"bar"},{"type":"splom"}]}`:        session.KindUnsupported,
-		`{"data":[{"type":"parcoords"}]}`:                   session.KindUnsupported,
-		`{"data":[{"type":"scattermap"}]}`:                  session.KindUnsupported,
-		`{"data":[{"type":"choropleth"}]}`:                  session.KindUnsupported,
-		`{"frames":[{"data":[{"type":"scatterpolargl"}]}]}`: session.KindUnsupported,
+		`{}`: "",
+		`{"data":[{"type":"scattergl"}],"frames":[{"data":[{"type":"scatterpolargl"}]}]}`: "",
+		`{"data":[{"type":"bar"},{"type":"splom"}]}`:                                      session.KindUnsupported,
+		`{"data":[{"type":"parcoords"}]}`:                                                 session.KindUnsupported,
+		`{"data":[{"type":"scattermap"}]}`:                                                session.KindUnsupported,
+		`{"data":[{"type":"choropleth"}]}`:                                                session.KindUnsupported,
+		`{"frames":[{"data":[{"type":"splom"}]}]}`:                                        session.KindUnsupported,
 		`{"data":7}`: session.KindInvalid,
 		`</script>`:  session.KindInvalid,
 	} {
@@ -79,7 +79,7 @@ func TestCheckChart(t *testing.T) {
 			t.Errorf("%s: %v, want %q", spec, err, want)
 		}
 	}
-	if err := checkChart("application/vnd.bokeh.v3+json", []byte(`{"data":[{"type":"scattergl"}]}`)); err != nil {
+	if err := checkChart("application/vnd.bokeh.v3+json", []byte(`{"data":[{"type":"splom"}]}`)); err != nil {
 		t.Errorf("a chart of another library: %v", err)
 	}
 }
