@@ -26,7 +26,6 @@ DIFFERENT = {
     "asyncio.get_running_loop().is_running()": "the loop runs only in cells that await, so asyncio.run works",
     "_, __": "only the last value is kept, so that others are freed",
     "Out[7] if 'Out' in globals() else None, In[1][:6]": "only the last value is kept, so that others are freed",
-    "%run parts/shared": "the missing ending is part of the error",
     "plt.plot([1, 2])\nno_such_name": "the figure comes before the error",
     "exit_words = ['quit']\n%whos str": "a list of the session's own, with shapes",
     "print(df)\ndf[0, ]": "R's own text of a table without rows",

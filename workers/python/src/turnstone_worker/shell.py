@@ -5,8 +5,8 @@ import sys
 from turnstone_worker import imports, magics, notebook
 
 
-def _is_called_by(*modules):
-    return sys._getframe().f_globals.get("__name__") in modules
+def _is_called_by_cell():
+    return sys._getframe().f_globals.get("__name__") in ("__main__", "IPython.core.magic")
 
 
 class ZMQInteractiveShell:
@@ -25,7 +25,7 @@ class ZMQInteractiveShell:
 
     def of_caller(self):
         """get_ipython()"""
-        if not _is_called_by("__main__", "IPython.core.magic"):
+        if not _is_called_by_cell():
             raise NameError("name 'get_ipython' is not defined")
         return self
 
@@ -39,7 +39,7 @@ class ZMQInteractiveShell:
 
     def _teach_ipython(self, module):
         native = module.get_ipython
-        module.get_ipython = lambda: self if self._cells.dialect == "notebook" and _is_called_by("__main__") else native()
+        module.get_ipython = lambda: self if self._cells.dialect == "notebook" and _is_called_by_cell() else native()
 
     def run_cell(self, raw_cell, *_, **__):
         cell = notebook.translated(raw_cell, 0, self.user_ns) or notebook.Cell(raw_cell)
