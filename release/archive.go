@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -47,10 +48,13 @@ type extraFile struct {
 func (r *release) collectExtras(ctx context.Context) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		data, err := r.source.readFile(name)
+		if name == "README.md" {
+			data, err = r.source.readReadme("")
+		}
 		if err != nil {
 			return err
 		}
-		r.extras = append(r.extras, extraFile{name, "/usr/share/doc/" + packageName + "/" + name, data})
+		r.extras = append(r.extras, extraFile{name, docDir + name, data})
 	}
 	// A program built for this machine prints them, because the targets may be other machines.
 	printer := filepath.Join(r.source.dir, ".git", "printer")
@@ -103,12 +107,16 @@ func (r *release) writeArchives() error {
 	return nil
 }
 
-// writeFile writes and records a file of the release.
+// attachable matches the names that GitHub does not change when it attaches a file.
+var attachable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// writeFile writes and records a file of the release. All files are in one directory, as on the page
+// of a release, so that SHA256SUMS holds for downloaded files.
 func (r *release) writeFile(name string, data []byte) error {
-	path := filepath.Join(r.out, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	if _, exists := r.findFile(name); exists || !attachable.MatchString(name) {
+		return fmt.Errorf("%s cannot be a file of a release: the name is taken, or has a character that GitHub replaces", name)
 	}
+	path := filepath.Join(r.out, name)
 	sum := sha256.Sum256(data)
 	r.files = append(r.files, releaseFile{name, hex.EncodeToString(sum[:])})
 	return os.WriteFile(path, data, 0o644)

@@ -82,7 +82,7 @@ func (r *release) clientModules() (list []archiveEntry, err error) {
 }
 
 func (r *release) clientMetadata() (string, error) {
-	readme, err := r.source.readFile(clientSource + "/README.md")
+	readme, err := r.source.readReadme(clientSource)
 	if err != nil {
 		return "", err
 	}
@@ -105,9 +105,7 @@ func (r *release) clientMetadata() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The links of the README lead into the source tree.
-	text := strings.ReplaceAll(string(readme), "](../../", "]("+homepage+"/blob/"+r.source.tag+"/")
-	return strings.Join(append(append(lines, extras...), "", text), "\n"), nil
+	return strings.Join(append(append(lines, extras...), "", string(readme)), "\n"), nil
 }
 
 // clientExtras returns the extras of a pyproject.toml as lines of the metadata. The program gets the

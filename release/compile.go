@@ -32,6 +32,11 @@ func (t buildTarget) programName() string {
 	return "repl"
 }
 
+// goEnv returns the variables with which the go command builds for the target.
+func (t buildTarget) goEnv() []string {
+	return []string{"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0"}
+}
+
 // buildTargets lists all released targets. The program is static, so one wheel fits glibc and musl.
 // macOS 12 is the oldest version that Go 1.26 supports (https://go.dev/doc/go1.25#darwin).
 var buildTargets = []buildTarget{
@@ -51,6 +56,8 @@ type release struct {
 	programs []builtProgram
 	extras   []extraFile   // files packed along with the program
 	files    []releaseFile // built so far
+
+	thirdParties []thirdParty // whose code is in the programs
 }
 
 // A builtProgram is the executable of repl for one target.
@@ -64,8 +71,7 @@ type builtProgram struct {
 func (r *release) compilePrograms(ctx context.Context, chosen []buildTarget) error {
 	for _, t := range chosen {
 		p := builtProgram{buildTarget: t, path: filepath.Join(r.source.dir, ".git", "built-"+t.os+"-"+t.arch, t.programName())}
-		env := []string{"CGO_ENABLED=0", "GOOS=" + t.os, "GOARCH=" + t.arch, "GOFLAGS=", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0"}
-		if _, err := runCommand(ctx, r.source.dir, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", p.path, "./cmd/repl"); err != nil {
+		if _, err := runCommand(ctx, r.source.dir, t.goEnv(), "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", p.path, "./cmd/repl"); err != nil {
 			return err
 		}
 		var err error
@@ -77,5 +83,8 @@ func (r *release) compilePrograms(ctx context.Context, chosen []buildTarget) err
 		}
 		r.programs = append(r.programs, p)
 	}
-	return r.collectExtras(ctx)
+	if err := r.collectExtras(ctx); err != nil {
+		return err
+	}
+	return r.collectNotices(ctx)
 }

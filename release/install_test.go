@@ -137,7 +137,7 @@ func TestPackages(t *testing.T) {
 		npm, node := findTool(t, "npm"), findTool(t, "node")
 		prefix := t.TempDir()
 		runInstalled(t, filepath.Dir(node)+":"+systemPath, npm, "install", "--silent", "--no-audit", "--no-fund", "--global", "--prefix", prefix,
-			findOne(t, "npm/turnstone-repl-linux-x64-*.tgz"), findOne(t, "npm/turnstone-repl-"+testNumber+".tgz"))
+			findOne(t, "turnstone-repl-linux-x64-*.tgz"), findOne(t, "turnstone-repl-"+testNumber+".tgz"))
 		path := filepath.Dir(node) + ":" + systemPath
 		repl := filepath.Join(prefix, "bin", "repl")
 		version := runInstalled(t, path, repl, "version")
@@ -153,6 +153,27 @@ func TestPackages(t *testing.T) {
 			_ = c.Run()
 			if got := c.ProcessState.ExitCode(); got != want && !(want == 1 && got > 0) {
 				t.Errorf("%s: status %d", code, got)
+			}
+		}
+	})
+
+	t.Run("TypeScript client finds the program that npm installs with it", func(t *testing.T) {
+		npm, node := findTool(t, "npm"), findTool(t, "node")
+		path, dir := filepath.Dir(node)+":"+systemPath, t.TempDir()
+		runInstalled(t, path, npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir,
+			findOne(t, "turnstone-repl-linux-x64-*.tgz"), findOne(t, "turnstone-repl-"+testNumber+".tgz"), findOne(t, "turnstone-client-"+testNumber+".tgz"))
+		script := filepath.Join(dir, "run.mjs")
+		writeFiles(t, dir, map[string]string{"run.mjs": `import { Session } from "turnstone-client";
+const session = await Session.open();
+console.log((await session.run("6 * 7")).value);
+await session.close();
+`})
+		if output := runInstalled(t, path, node, script); output != "42\n" {
+			t.Errorf("%q", output)
+		}
+		for _, name := range []string{"dist/index.d.ts", "LICENSE"} {
+			if !pathExists(filepath.Join(dir, "node_modules", clientPackageName, name)) {
+				t.Errorf("%s is missing", name)
 			}
 		}
 	})
@@ -179,7 +200,7 @@ func TestPackages(t *testing.T) {
 		if output := runInstalled(t, systemPath, repl, "-e", "print(6 * 7)"); output != "42\n" {
 			t.Errorf("%q", output)
 		}
-		for _, name := range []string{"usr/share/man/man1/repl.1", "usr/share/bash-completion/completions/repl", "usr/share/doc/turnstone-repl/LICENSE"} {
+		for _, name := range []string{"usr/share/man/man1/repl.1", "usr/share/bash-completion/completions/repl", "usr/share/doc/turnstone-repl/LICENSE", "usr/share/doc/turnstone-repl/copyright", "usr/share/doc/turnstone-repl/" + noticesName} {
 			if !pathExists(filepath.Join(root, name)) {
 				t.Errorf("%s is missing", name)
 			}

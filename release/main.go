@@ -10,7 +10,8 @@
 // The program is a separate module, so its dependencies never reach a user of the library.
 // Libraries write the Debian and RPM packages (nfpm) and the bill of materials (cyclonedx-go).
 // Wheels, npm packages and archives are zip and tar, which the standard library writes. Tests build
-// a release candidate, and install it by pip, uv, npm, dpkg, rpm and tar.
+// a release candidate, and install it by pip, uv, npm, dpkg, rpm and tar. Only the client for
+// TypeScript needs more than Go: npm and Node.js compile it.
 //
 // GoReleaser was rejected. It builds wheels and npm packages only in its paid edition, if at all,
 // and only a release can test its configuration.
@@ -100,6 +101,7 @@ func buildRelease(ctx context.Context, version, commit, out string, chosen []bui
 		{"Python wheels", r.writeWheels},
 		{"wheel of the Python client", r.writeClientWheel},
 		{"npm packages", r.writeNPMPackages},
+		{"npm package of the TypeScript client", func() error { return r.writeClientPackage(ctx) }},
 		{"bill of materials", r.writeBOM},
 		{"manifests of package managers", r.writeManifests},
 		{"provenance", r.writeProvenance},

@@ -19,12 +19,12 @@ func (r *release) writeManifests() error {
 		text, name string
 		needs      []string // targets
 	}{
-		{"homebrew.rb", "homebrew/" + packageName + ".rb", []string{"darwin/arm64", "darwin/amd64", "linux/arm64", "linux/amd64"}},
-		{"scoop.json", "scoop/" + packageName + ".json", []string{"windows/amd64", "windows/arm64"}},
-		{"winget.version.yaml", "winget/" + wingetID + ".yaml", []string{"windows/amd64", "windows/arm64"}},
-		{"winget.installer.yaml", "winget/" + wingetID + ".installer.yaml", []string{"windows/amd64", "windows/arm64"}},
-		{"winget.locale.yaml", "winget/" + wingetID + ".locale.en-US.yaml", []string{"windows/amd64", "windows/arm64"}},
-		{"Containerfile", "container/Containerfile", []string{"linux/amd64", "linux/arm64"}},
+		{"homebrew.rb", packageName + ".rb", []string{"darwin/arm64", "darwin/amd64", "linux/arm64", "linux/amd64"}},
+		{"scoop.json", packageName + ".json", []string{"windows/amd64", "windows/arm64"}},
+		{"winget.version.yaml", wingetID + ".yaml", []string{"windows/amd64", "windows/arm64"}},
+		{"winget.installer.yaml", wingetID + ".installer.yaml", []string{"windows/amd64", "windows/arm64"}},
+		{"winget.locale.yaml", wingetID + ".locale.en-US.yaml", []string{"windows/amd64", "windows/arm64"}},
+		{"Containerfile", "Containerfile", []string{"linux/amd64", "linux/arm64"}},
 	} {
 		archives, complete := r.findArchives(m.needs)
 		if !complete {

@@ -5,7 +5,9 @@ import "strings"
 // Names under which the program is published.
 const (
 	packageName  = "turnstone-repl"
-	moduleName   = "turnstone_repl" // of its Python package
+	moduleName   = "turnstone_repl"                     // of its Python package
+	registryName = "io.github.turnstone-repl/turnstone" // in the MCP registry
+	docDir       = "/usr/share/doc/" + packageName + "/"
 	homepage     = "https://github.com/turnstone-repl/turnstone"
 	summary      = "Keeps R and Python REPLs alive for coding agents, programs and people"
 	license      = "Apache-2.0"

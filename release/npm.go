@@ -13,6 +13,7 @@ var nodeCommand []byte
 // A nodePackage holds the fields of package.json that a release sets.
 type nodePackage struct {
 	Name         string            `json:"name"`
+	RegistryName string            `json:"mcpName,omitempty"` // proves to the MCP registry whose package it is
 	Version      string            `json:"version"`
 	Description  string            `json:"description"`
 	Homepage     string            `json:"homepage"`
@@ -32,6 +33,7 @@ type nodePackage struct {
 // and the package for the machine as an optional dependency.
 func (r *release) writeNPMPackages() error {
 	top := r.newNodePackage(packageName)
+	top.RegistryName = registryName
 	top.Bin = map[string]string{"repl": "cli.js", packageName: "cli.js"}
 	top.Files = []string{"cli.js"}
 	top.Engines = map[string]string{"node": ">=18"}
@@ -65,7 +67,7 @@ func (r *release) writeNPMPackage(base string, about nodePackage, content archiv
 	}
 	list := []archiveEntry{{"package/package.json", append(description, '\n'), false}, content}
 	for _, e := range r.extras {
-		if e.name == "LICENSE" || e.name == "README.md" {
+		if e.name == "LICENSE" || e.name == "README.md" || e.name == noticesName {
 			list = append(list, archiveEntry{"package/" + e.name, e.data, false})
 		}
 	}
@@ -73,5 +75,5 @@ func (r *release) writeNPMPackage(base string, about nodePackage, content archiv
 	if err != nil {
 		return err
 	}
-	return r.writeFile("npm/"+base+"-"+r.version+".tgz", data)
+	return r.writeFile(base+"-"+r.version+".tgz", data)
 }

@@ -65,12 +65,20 @@ func (r *release) writeSystemPackage(p builtProgram, kind nfpm.Packager, arch st
 			}
 		}
 	}
-	if err := nfpm.PrepareForPackager(info, map[bool]string{true: "deb", false: "rpm"}[kind == nfpm.Packager(deb.Default)]); err != nil {
+	format := "rpm"
+	if kind == nfpm.Packager(deb.Default) {
+		format = "deb"
+		if err := add(debianCopyright(), docDir+"copyright", 0o644); err != nil {
+			return err
+		}
+	}
+	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return err
 	}
 	var b bytes.Buffer
 	if err := kind.Package(info, &b); err != nil {
 		return err
 	}
-	return r.writeFile(kind.ConventionalFileName(info), b.Bytes())
+	// GitHub replaces ~ in the name of a file. In the version in the package, ~ sorts a candidate first.
+	return r.writeFile(strings.ReplaceAll(kind.ConventionalFileName(info), "~", "-"), b.Bytes())
 }

@@ -32,8 +32,8 @@ func (r *release) writeWheels() error {
 			{info + "entry_points.txt", []byte("[console_scripts]\n" + packageName + " = " + moduleName + ".__main__:main\n"), false},
 		}
 		for _, e := range r.extras {
-			if e.name == "LICENSE" {
-				list = append(list, archiveEntry{info + "licenses/LICENSE", e.data, false})
+			if e.name == "LICENSE" || e.name == noticesName {
+				list = append(list, archiveEntry{info + "licenses/" + e.name, e.data, false})
 			}
 		}
 		list = append(list, archiveEntry{info + "RECORD", []byte(wheelRecord(list, info+"RECORD")), false})
@@ -49,12 +49,6 @@ func (r *release) writeWheels() error {
 }
 
 func (r *release) wheelMetadata() string {
-	var readme []byte
-	for _, e := range r.extras {
-		if e.name == "README.md" {
-			readme = e.data
-		}
-	}
 	return strings.Join([]string{
 		"Metadata-Version: 2.4",
 		"Name: " + packageName,
@@ -62,11 +56,12 @@ func (r *release) wheelMetadata() string {
 		"Summary: " + summary,
 		"License-Expression: " + license,
 		"License-File: LICENSE",
+		"License-File: " + noticesName,
 		"Project-URL: Homepage, " + homepage,
 		"Requires-Python: >=3.8",
 		"Description-Content-Type: text/markdown",
 		"",
-		string(readme),
+		string(r.findExtra("README.md")) + registryMark(),
 	}, "\n")
 }
 
