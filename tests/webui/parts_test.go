@@ -294,7 +294,7 @@ func TestCharts_Parts(t *testing.T) {
 	axe := readAxe(t)
 	_, b := openCharts(t, `go.Figure(go.Scatter(y=[1, 3, 2]), layout={"height": 300, "title": {"text": "Sales"}}).show()
 p = figure(height=200); _ = p.line([1, 2, 3], [1, 3, 2]); show(p)
-go.Figure(go.Scattergl(y=[1, 2])).show()`)
+go.Figure(go.Splom(dimensions=[dict(values=[1, 2])])).show()`)
 	b.waitUntil("the charts are drawn", `document.querySelector(".plot .picture img")?.naturalHeight > 100 && document.querySelector(".plot iframe.live[data-drawn]") && document.body.innerText.includes("Not drawn here")`)
 	const view = `document.querySelector(".plot").scrollIntoView()`
 	t.Run("picture", func(t *testing.T) { b.checkPart(t, axe, "chart-picture", view) })
