@@ -102,13 +102,16 @@
 // translates such a cell only if it does not compile, one line to one line. The tokenizer of the
 // interpreter finds the lines at which a statement begins. The source for tracebacks stays the original.
 //
+// Cells also have get_ipython(), because many notebooks call it first. It finds its caller on the stack:
+// libraries would take it for a whole IPython, so they do not get it.
+//
 // Agents in the same session have plain Python. Their models know scripts better than notebooks, and a
 // hint names the equivalent.
 //
 // A translation by the Jupyter front end was rejected: it has no tokenizer, and would change a text
-// with a magic in it. IPython's own translation was rejected: its calls need get_ipython(), which many
-// libraries take for a whole IPython. An empty cell in place of an unknown magic was rejected, because
-// the code after it would compute something else.
+// with a magic in it. IPython's own translation was rejected: IPython is mostly not installed. An
+// empty cell in place of an unknown magic was rejected, because the code after it would compute
+// something else.
 //
 // # Windows
 //
