@@ -18,7 +18,7 @@ import (
 // Bounds of messages with text.
 const (
 	textDelay    = 100 * time.Millisecond // how long text waits for more
-	echoDelay    = 500 * time.Millisecond // how long the echo of a value waits for more of it
+	echoDelay    = 2 * time.Second        // how long the echo of a value waits for more of it
 	maxTextBytes = 64 << 10               // bytes of pending text
 	maxEchoBytes = 16 << 20               // bytes of the echo of a value
 )
