@@ -97,7 +97,7 @@ def run(corpus, kernel, language):
     done = {}
     for name, cells in corpus.items():
         done[name] = nb = notebook(cells, kernel, language)
-        client = NotebookClient(nb, km=km, timeout=60, allow_errors=True)
+        client = NotebookClient(nb, km=km, timeout=240, allow_errors=True)
         client.execute()
         client.kc.stop_channels()  # the next client has the same identity
         nbformat.validate(nb)
