@@ -292,10 +292,11 @@ class Chart {
   }
 
   retry() {
+    nearby.observe(this.element); // which begins it, unless the session has drawn it
+    if (this.isDrawn) return this.explore();
     this.say();
     this.show(waiting());
     this.begun = false;
-    nearby.observe(this.element); // which begins it
   }
 
   // fail says why the chart is not drawn. With again, it is tried when it comes near the next time. A busy

@@ -30,16 +30,16 @@
   const flat = /^(scatter|bar|box|violin|histogram\w*|heatmap|contour|pie|sunburst|funnel|waterfall|scatterpolar)?$/; // their colours are those
   function nightOf({ data, layout }) {
     const base = layout?.template?.layout;
-    return base?.paper_bgcolor === "white" && base.plot_bgcolor === "#E5ECF6" && !layout.paper_bgcolor && !layout.plot_bgcolor && data.every((one) => flat.test(one.type ?? "")) ? night : "";
+    return base?.paper_bgcolor === "white" && base.plot_bgcolor === "#E5ECF6" && !layout.paper_bgcolor && !layout.plot_bgcolor && data?.every((one) => flat.test(one.type ?? "")) ? night : "";
   }
 
   function plotly(spec, place) {
+    const data = inSVG(spec.data), layout = { ...spec.layout };
     const style = document.createElement("style");
-    style.textContent = nightOf({ ...spec, data: inSVG(spec.data) });
+    style.textContent = nightOf({ data, layout });
     document.head.append(style);
-    const layout = { ...spec.layout };
     if (!layout.height) layout.height = chartHeight;
-    return Plotly.newPlot(place, inSVG(spec.data), layout, config(spec.config)).then(() => spec.frames && Plotly.addFrames(place, spec.frames.map((one) => ({ ...one, data: inSVG(one.data) }))));
+    return Plotly.newPlot(place, data, layout, config(spec.config)).then(() => spec.frames && Plotly.addFrames(place, spec.frames.map((one) => ({ ...one, data: inSVG(one.data) }))));
   }
 
   // Vega loads nothing: it gets no address but that of an image in the data, and a link leads nowhere.

@@ -461,7 +461,6 @@ class Display:
         while len(self.sent) > 64:
             del self.sent[next(iter(self.sent))]
 
-
     def _draw(self, bundle, figure, form):
         """Adds a figure in one format. In notebooks it has its own resolution, as in IPython."""
         buffer, dpi, sharp = io.BytesIO(), self.dpi or self.formats and figure.dpi, form == "retina"
