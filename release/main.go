@@ -2,6 +2,9 @@
 //
 //	go run -C release . --version v1.2.3 --out dist
 //
+// With --prepare v1.2.3 it edits the pages for that version instead, before the commit that gets the tag.
+// docs/releasing.md has all steps of a release.
+//
 // It publishes nothing. The same commit and the same Go version produce the same bytes, in any
 // directory: every time stamp is the time of the commit, and every list is sorted.
 //
@@ -27,6 +30,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 func main() {
@@ -43,12 +47,16 @@ func runRelease(ctx context.Context, args []string) error {
 	version := f.String("version", "", "`VERSION` of the tag: v1.2.3 or v1.2.3-rc.1")
 	commit := f.String("commit", "HEAD", "`COMMIT` to build; uncommitted changes are left out")
 	out := f.String("out", "dist", "`DIR` to create; it must not exist yet")
+	prepare := f.String("prepare", "", "edit the pages of this tree for the `VERSION`, and build nothing")
 	only := f.String("only", "", "`SYSTEM/ARCH,…` to build only these targets, for a test")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if f.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if *prepare != "" {
+		return prepareRelease(ctx, *prepare)
 	}
 	if !versionPattern.MatchString(*version) {
 		return fmt.Errorf("--version %q: use v1.2.3 or v1.2.3-rc.1, the two forms that every package index can express", *version)
@@ -62,6 +70,25 @@ func runRelease(ctx context.Context, args []string) error {
 	}
 	return buildRelease(ctx, *version, *commit, *out, chosen)
 }
+
+// prepareRelease prepares the tree of this module, and prints the changed files.
+func prepareRelease(ctx context.Context, version string) error {
+	if !versionPattern.MatchString(version) || isCandidate(version) {
+		return fmt.Errorf("--prepare %q: use v1.2.3; a release candidate is tagged on a tree that is not prepared", version)
+	}
+	root, err := runGit(ctx, ".", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	changed, err := prepareTree(ctx, root, version, time.Now().UTC())
+	for _, name := range changed {
+		fmt.Println(name)
+	}
+	return err
+}
+
+// isCandidate reports whether a version is that of a release candidate.
+func isCandidate(version string) bool { return strings.Contains(version, "-rc.") }
 
 var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-rc\.[1-9]\d*)?$`)
 
@@ -88,6 +115,11 @@ func buildRelease(ctx context.Context, version, commit, out string, chosen []bui
 		return err
 	}
 	defer os.RemoveAll(source.dir)
+	if source.tagged && !isCandidate(version) {
+		if err := source.checkPrepared(ctx); err != nil {
+			return err
+		}
+	}
 	r := &release{version: strings.TrimPrefix(version, "v"), source: source, out: out}
 	if err := r.compilePrograms(ctx, chosen); err != nil {
 		return err

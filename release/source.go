@@ -17,6 +17,7 @@ type sourceTree struct {
 	dir    string
 	commit string // in full
 	tag    string
+	tagged bool      // the repository has the tag
 	time   time.Time // of the commit, to the second
 }
 
@@ -54,6 +55,7 @@ func (s *sourceTree) checkOutInto(ctx context.Context, root, commit string) (err
 		if at != s.commit {
 			return fmt.Errorf("tag %s is at commit %s, but this builds %s; check out the tag, or choose another version", s.tag, at, s.commit)
 		}
+		s.tagged = true
 	}
 	if _, err = runGit(ctx, root, "clone", "--quiet", "--shared", "--no-checkout", root, s.dir); err != nil {
 		return err

@@ -3,6 +3,7 @@
 project = "Turnstone"
 author = "Turnstone's authors"
 copyright = author
+html_baseurl = "https://turnstone-repl.github.io/turnstone/"
 root_doc = "index"
 extensions = ["myst_parser"]
 highlight_language = "none"  # a block without a language is output or text, not Python
