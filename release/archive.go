@@ -107,6 +107,38 @@ func (r *release) writeArchives() error {
 	return nil
 }
 
+func (r *release) sourceName() string { return packageName + "_" + r.version + "_source.tar.gz" }
+
+// writeSource archives the files of the commit. conda-forge builds from a file whose digest stays the same,
+// which the forge does not promise of the archives that it makes of a tag.
+func (r *release) writeSource(ctx context.Context) error {
+	base := packageName + "_" + r.version
+	names, err := runGit(ctx, r.source.dir, "ls-tree", "-r", "-z", "--name-only", "HEAD")
+	if err != nil {
+		return err
+	}
+	var list []archiveEntry
+	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
+		info, err := os.Lstat(filepath.Join(r.source.dir, filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a regular file, which packTar cannot write", name)
+		}
+		data, err := r.source.readFile(name)
+		if err != nil {
+			return err
+		}
+		list = append(list, archiveEntry{base + "/" + name, data, info.Mode()&0o100 != 0})
+	}
+	data, err := packTar(list, r.source.time)
+	if err != nil {
+		return err
+	}
+	return r.writeFile(r.sourceName(), data)
+}
+
 // attachable matches the names that GitHub does not change when it attaches a file.
 var attachable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 

@@ -61,6 +61,9 @@ func runRelease(ctx context.Context, args []string) error {
 	if !versionPattern.MatchString(*version) {
 		return fmt.Errorf("--version %q: use v1.2.3 or v1.2.3-rc.1, the two forms that every package index can express", *version)
 	}
+	if err := checkVersion(*version); err != nil {
+		return err
+	}
 	chosen, err := parseTargets(*only)
 	if err != nil {
 		return err
@@ -134,6 +137,8 @@ func buildRelease(ctx context.Context, version, commit, out string, chosen []bui
 		{"wheel of the Python client", r.writeClientWheel},
 		{"npm packages", r.writeNPMPackages},
 		{"npm package of the TypeScript client", func() error { return r.writeClientPackage(ctx) }},
+		{"bundle for desktop clients", r.writeBundle},
+		{"archive of the source", func() error { return r.writeSource(ctx) }},
 		{"bill of materials", r.writeBOM},
 		{"manifests of package managers", r.writeManifests},
 		{"provenance", r.writeProvenance},

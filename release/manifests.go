@@ -7,7 +7,8 @@ import (
 	"text/template"
 )
 
-// Manifests of Homebrew, Scoop and winget, and a recipe for a container image.
+// Manifests of package managers, of the MCP registry and of Docker's catalogue, and a recipe for a
+// container image.
 //
 //go:embed manifests
 var manifestTexts embed.FS
@@ -25,6 +26,9 @@ func (r *release) writeManifests() error {
 		{"winget.installer.yaml", wingetID + ".installer.yaml", []string{"windows/amd64", "windows/arm64"}},
 		{"winget.locale.yaml", wingetID + ".locale.en-US.yaml", []string{"windows/amd64", "windows/arm64"}},
 		{"Containerfile", "Containerfile", []string{"linux/amd64", "linux/arm64"}},
+		{"server.json", "server.json", everyTarget()},
+		{"conda.yaml", "conda-recipe.yaml", nil},
+		{"docker.yaml", "docker-mcp-server.yaml", []string{"linux/amd64", "linux/arm64"}},
 	} {
 		archives, complete := r.findArchives(m.needs)
 		if !complete {
@@ -39,6 +43,14 @@ func (r *release) writeManifests() error {
 		}
 	}
 	return nil
+}
+
+// everyTarget returns the names of all targets.
+func everyTarget() (names []string) {
+	for _, t := range buildTargets {
+		names = append(names, t.String())
+	}
+	return names
 }
 
 // An archiveInfo holds the facts about an archive that a manifest contains.
@@ -59,6 +71,15 @@ func (r *release) findArchives(targets []string) (found map[string]archiveInfo, 
 	return found, len(found) == len(targets)
 }
 
+// fileInfo returns the facts about a file of the release, or the zero value if it was not built.
+func (r *release) fileInfo(name string) archiveInfo {
+	f, ok := r.findFile(name)
+	if !ok {
+		return archiveInfo{}
+	}
+	return archiveInfo{r.downloadURL(f.name), f.sha256, ""}
+}
+
 func (r *release) fillTemplate(name string, archives map[string]archiveInfo) ([]byte, error) {
 	t, err := template.New(name).Option("missingkey=error").Funcs(template.FuncMap{"upper": strings.ToUpper}).ParseFS(manifestTexts, "manifests/"+name)
 	if err != nil {
@@ -68,7 +89,9 @@ func (r *release) fillTemplate(name string, archives map[string]archiveInfo) ([]
 	err = t.ExecuteTemplate(&b, name, map[string]any{
 		"Version": r.version, "Date": r.source.time.Format("2006-01-02"), "Archives": archives,
 		"Name": packageName, "Homepage": homepage, "Summary": summary, "License": license,
-		"ID": wingetID, "Schema": wingetSchema,
+		"ID": wingetID, "Schema": wingetSchema, "Image": imageName, "Registry": registryName, "Title": title,
+		"PythonVersion": r.pythonVersion(), "Commit": r.source.commit, "Server": serverName,
+		"Bundle": r.fileInfo(r.bundleName()), "Source": r.fileInfo(r.sourceName()),
 	})
 	return []byte(b.String()), err
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 var (
@@ -15,7 +14,7 @@ var (
 	inlineLink = regexp.MustCompile(`\]\(([^)\s]+)[^)]*\)`)
 	otherLink  = regexp.MustCompile(`(?m)(?:^\[[^\]]+\]:\s*|(?:href|src)=")([^"\s]+)`)
 
-	fileOnPage = regexp.MustCompile(`dist/[\w.*\[\]-]+|(?:turnstone[-_](?:repl|client)[-_]\w|Turnstone\.Repl)[\w.*-]*\.(?:tar\.gz|zip|whl|tgz|deb|rpm|rb|json|yaml)|SHA256SUMS|Containerfile`)
+	fileOnPage = regexp.MustCompile(`dist/[\w.*\[\]-]+|(?:turnstone[-_](?:repl|client)[-_]\w|Turnstone\.Repl)[\w.*-]*\.(?:tar\.gz|zip|whl|tgz|deb|rpm|rb|json|yaml|mcpb)|SHA256SUMS|Containerfile|(?:docker-mcp-server|conda-recipe)\.yaml`)
 )
 
 // relativeLinks returns the targets of links that lead nowhere on a page of an index.
@@ -36,15 +35,8 @@ func fileNames(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &release{version: "0.1.0", source: &sourceTree{tag: "v0.1.0", time: time.Unix(1e9, 0)}, out: t.TempDir()}
-	for _, target := range buildTargets {
-		r.programs = append(r.programs, builtProgram{buildTarget: target, bytes: []byte(target.String())})
-	}
-	for _, write := range []func() error{r.writeArchives, r.writeSystemPackages, r.writeWheels, r.writeNPMPackages, r.writeManifests} {
-		if err := write(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r := newFakeRelease(t, "0.1.0")
+	writeAll(t, r)
 	var names []string
 	for _, f := range r.files {
 		names = append(names, f.name)

@@ -222,18 +222,20 @@ func TestRelease(t *testing.T) {
 func TestManifests(t *testing.T) {
 	// TestManifests fills each manifest with made-up archives of all targets.
 	t.Run("name archives that are built", func(t *testing.T) {
-		r := &release{version: testNumber, source: &sourceTree{tag: testVersion}, out: t.TempDir()}
-		for _, target := range buildTargets {
-			r.programs = append(r.programs, builtProgram{buildTarget: target, bytes: []byte(target.String())})
-		}
-		if err := r.writeArchives(); err != nil {
+		r := newFakeRelease(t, testNumber)
+		if err := r.writeFile(r.sourceName(), []byte("source")); err != nil {
 			t.Fatal(err)
+		}
+		for _, write := range []func() error{r.writeArchives, r.writeBundle} {
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		archives := len(r.files)
 		if err := r.writeManifests(); err != nil {
 			t.Fatal(err)
 		}
-		if len(r.files) != archives+6 {
+		if len(r.files) != archives+9 {
 			t.Errorf("%+v", r.files[archives:])
 		}
 		address := regexp.MustCompile(`https://\S+/releases/download/\S+?/([^/"\s]+)`)
