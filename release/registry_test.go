@@ -114,7 +114,7 @@ func TestCatalogues(t *testing.T) {
 	source, _ := r.findFile(r.sourceName())
 	for name, want := range map[string]map[string]string{
 		"docker-mcp-server.yaml": {
-			"name": serverName, "image": imageName, "about.title": title, "about.description": summary,
+			"name": serverName, "image": imageName + ":" + testNumber, "about.title": title, "about.description": summary,
 			"source.project": homepage, "source.commit": r.source.commit, "run.volumes.0": "{{turnstone.workspace}}:/work",
 		},
 		"conda-recipe.yaml": {
