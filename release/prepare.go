@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -19,10 +21,16 @@ import (
 //	<!-- then:
 //	The newest version is on the release page.
 //	-->
-var passage = regexp.MustCompile(`(?s)<!-- until the first release -->\n.*?<!-- then:?\n?(.*?)-->\n?`)
+var passage = regexp.MustCompile(`(?s)<!-- until the first release -->\n.*?<!-- then:\n(.*?)-->\n`)
 
 // passageMark is in every page with such a passage.
 const passageMark = "<!-- until the first release -->"
+
+// versionedFiles are the files of the tree that have the version of the next release, as a quoted text.
+var versionedFiles = []string{
+	"clients/python/turnstone_client/__init__.py", "flake.nix", "gemini-extension.json",
+	"plugins/turnstone/.claude-plugin/plugin.json", "plugins/turnstone/.codex-plugin/plugin.json", "release/names.go",
+}
 
 // prepareTree changes the files of the working tree for a version, which is then committed and tagged: the
 // pages, the heading of the changelog, and the manifests that have the version. It returns their names.
@@ -32,19 +40,34 @@ func prepareTree(ctx context.Context, root, version string, day time.Time) ([]st
 	if err != nil {
 		return nil, err
 	}
-	var changed []string
+	edits := make(map[string]func([]byte) ([]byte, error))
 	for _, page := range pages {
-		err := rewriteFile(filepath.Join(root, page), func(text []byte) ([]byte, error) {
-			if page == "CHANGELOG.md" {
-				return dateChangelog(text, number, day)
-			}
-			return passage.ReplaceAll(text, []byte("$1")), nil
-		}, func() { changed = append(changed, page) })
+		edits[page] = func(text []byte) ([]byte, error) { return passage.ReplaceAll(text, []byte("$1")), nil }
+	}
+	edits["CHANGELOG.md"] = func(text []byte) ([]byte, error) { return dateChangelog(text, number, day) }
+	for _, name := range versionedFiles {
+		edits[name] = func(text []byte) ([]byte, error) { return replaceVersion(text, number) }
+	}
+	var changed []string
+	for _, name := range slices.Sorted(maps.Keys(edits)) {
+		differs, err := rewriteFile(filepath.Join(root, name), edits[name])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", page, err)
+			return changed, fmt.Errorf("%s: %w", name, err)
+		}
+		if differs {
+			changed = append(changed, name)
 		}
 	}
 	return changed, nil
+}
+
+// replaceVersion replaces the version of the next release in a file that has it once.
+func replaceVersion(text []byte, number string) ([]byte, error) {
+	old := []byte(`"` + nextVersion + `"`)
+	if n := bytes.Count(text, old); n != 1 {
+		return nil, fmt.Errorf("has %d times the version %s, not once", n, old)
+	}
+	return bytes.Replace(text, old, []byte(`"`+number+`"`), 1), nil
 }
 
 // findPages returns the Markdown files that git tracks.
@@ -53,18 +76,17 @@ func findPages(ctx context.Context, root string) ([]string, error) {
 	return strings.Split(list, "\n"), err
 }
 
-// rewriteFile replaces the contents of a file by the result of a function, and calls changed if they differ.
-func rewriteFile(name string, edit func([]byte) ([]byte, error), changed func()) error {
+// rewriteFile replaces the contents of a file by the result of a function, and reports whether they differ.
+func rewriteFile(name string, edit func([]byte) ([]byte, error)) (bool, error) {
 	before, err := os.ReadFile(name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	after, err := edit(before)
 	if err != nil || bytes.Equal(before, after) {
-		return err
+		return false, err
 	}
-	changed()
-	return os.WriteFile(name, after, 0o644)
+	return true, os.WriteFile(name, after, 0o644)
 }
 
 var unreleased = regexp.MustCompile(`(?m)^## (\[Unreleased\]|\[([^]]+)\] - unreleased)$`)
