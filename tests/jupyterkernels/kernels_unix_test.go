@@ -297,31 +297,49 @@ func TestIPykernelInterrupt(t *testing.T) {
 		}
 	})
 
-	// Ipykernel gets another request after an interrupt, and must not answer it before the turn is over.
-	// An interrupt alone does not wake its event loop, so the code does.
+	// Ipykernel gets another request after an interrupt, and must not answer it before the turn is over. Its
+	// main thread is woken, too, and must go on with its wait. An interrupt alone does not wake ipykernel's
+	// event loop, so the asynchronous code does.
 	t.Run("waits for code that handles the interrupt", func(t *testing.T) {
 		t.Parallel()
-		k := testKernels[0]
-		k.specDir(t)
-		r := k.openSession(t, nil)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		turn, err := r.Submit(ctx, "import asyncio\nprint('started', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')")
-		for started := false; !started && err == nil; {
-			var reply session.Reply
-			reply, err = r.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
-			started = strings.Contains(outputText(reply.Events...), "started")
-		}
-		if err == nil {
-			_, err = r.Interrupt(ctx, turn)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if reply, err := r.Wait(ctx, turn, nil); err != nil || reply.Outcome != timeline.OutcomeOK || outputText(reply.Events...) != "started\ndone\n" {
-			t.Errorf("got %q, %s, %v", outputText(reply.Events...), reply.Outcome, err)
+		for name, code := range map[string]string{
+			"in a sleep":     "import time\nprint('started', flush=True)\ntry: time.sleep(3600)\nexcept KeyboardInterrupt:\n    time.sleep(0.5)\n    print('done')",
+			"in a coroutine": "import asyncio\nprint('started', flush=True)\ntry:\n    while True: await asyncio.sleep(0.02)\nexcept BaseException:\n    await asyncio.sleep(0.5)\n    print('done')",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				k := testKernels[0]
+				k.specDir(t)
+				r := k.openSession(t, nil)
+				if reply := r.interruptStarted(code); reply.Outcome != timeline.OutcomeOK || outputText(reply.Events...) != "started\ndone\n" {
+					t.Errorf("got %q, %s", outputText(reply.Events...), reply.Outcome)
+				}
+			})
 		}
 	})
+}
+
+// interruptStarted runs code that prints "started", interrupts it then, once, and waits for its end.
+func (s kernelSession) interruptStarted(code string) session.Reply {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 5*time.Minute)
+	defer cancel()
+	turn, err := s.Submit(ctx, code)
+	var reply session.Reply
+	for started := false; !started && err == nil; {
+		reply, err = s.Wait(ctx, turn, session.WaitAtMost(100*time.Millisecond))
+		started = strings.Contains(outputText(reply.Events...), "started")
+	}
+	if err == nil {
+		_, err = s.Interrupt(ctx, turn)
+	}
+	if err == nil {
+		reply, err = s.Wait(ctx, turn, nil)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return reply
 }
 
 // interruptUntilOver interrupts a turn repeatedly until it is over, as a user would.

@@ -30,6 +30,11 @@
 // answer to it comes first, the turn is over. Only kernels that ignore SIGINT between turns get
 // this request.
 //
+// Python's signal handler only sets a flag, so an interrupt just before a sleep leaves the kernel
+// asleep. A second SIGINT was rejected: it would end code that handles the first one. Instead the
+// worker wakes the main thread on Linux, at most 10 times in 20 s, with a signal of the C library
+// that has no other effect. A read, or a wait for a lock, still needs another interrupt.
+//
 // # Goroutines
 //
 //	name              started by   ends when                         owns

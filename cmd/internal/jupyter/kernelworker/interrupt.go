@@ -77,6 +77,9 @@ func (w *worker) interruptForQueued() error {
 		err = errors.Join(err, w.acknowledgeInterrupt(m, ipc.InterruptRaised))
 	}
 	t.queuedInterrupts = nil
+	if w.ignoresWhileIdle {
+		t.wakeups, w.wakeup = 0, time.After(firstWakeup)
+	}
 	if err == nil && w.ignoresWhileIdle {
 		t.probeID, err = w.sendRequest("kernel_info_request", struct{}{})
 	}
@@ -84,6 +87,20 @@ func (w *worker) interruptForQueued() error {
 		err = w.sendInputReply("", false)
 	}
 	return err
+}
+
+// wakeInterrupted wakes the kernel that an interrupt may have missed, and plans the next wake-up.
+// Python's signal handler only sets a flag. If it runs between Python's last look at the flag and a
+// sleep, the sleep goes on. Another SIGINT would end code that handles the first one.
+func (w *worker) wakeInterrupted() {
+	w.wakeup = nil
+	t := w.turn
+	if t == nil || !t.interrupted || t.reply != nil || t.wakeups == maxWakeups {
+		return
+	}
+	wakeMainThread(w.kernel.cmd.Process.Pid)
+	t.wakeups++
+	w.wakeup = time.After(firstWakeup << t.wakeups)
 }
 
 // endSkippedTurn handles the kernel's answer to the request that followed an interrupt. An

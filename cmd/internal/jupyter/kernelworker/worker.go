@@ -33,6 +33,11 @@ const (
 	// interruptPollInterval is the pause between two checks whether an interrupt can be sent.
 	interruptPollInterval = 5 * time.Millisecond
 
+	// firstWakeup is the pause between an interrupt and the first wake-up of the kernel. Each later
+	// pause is twice as long, so maxWakeups take 20 s. A busy machine may suspend the kernel for as long.
+	firstWakeup = 20 * time.Millisecond
+	maxWakeups  = 10
+
 	// infoRetryInterval is the pause between two kernel_info requests. They are repeated until the
 	// kernel has answered one and a message has arrived on iopub, because messages before the
 	// subscription are lost.
@@ -70,6 +75,7 @@ type worker struct {
 	closeDeadline    <-chan time.Time // when a kernel that closed a socket must have ended
 	terminated       bool             // the kernel was killed, because it closed a socket
 	interruptPoll    <-chan time.Time // when to check again whether queued interrupts can be sent
+	wakeup           <-chan time.Time // when to wake an interrupted kernel
 }
 
 // A receivedFrame is the result of one read from the supervisor's channel.
@@ -97,6 +103,7 @@ type activeTurn struct {
 	queuedInterrupts []ipc.Interrupt // interrupts that the kernel cannot take yet, not acknowledged
 	lastInterrupt    uint64          // the number of the last interrupt that was sent
 	interrupted      bool            // the kernel was interrupted during the turn
+	wakeups          int             // wake-ups since the last interrupt
 	probeID          string          // msg_id of the kernel_info request that follows an interrupt
 }
 
@@ -198,6 +205,8 @@ func (w *worker) runLoop() int {
 			return w.handleKernelExit()
 		case <-w.interruptPoll:
 			err = w.sendQueuedInterrupts()
+		case <-w.wakeup:
+			w.wakeInterrupted()
 		case <-w.exitDeadline:
 			killProcess(w.kernel.cmd)
 		case <-w.closeDeadline:
