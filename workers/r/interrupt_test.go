@@ -33,6 +33,7 @@ func TestInterrupt(t *testing.T) {
 			{"a captured child", "cat('up\\n'); x <- system('sleep 100', intern = TRUE)"},
 			{"a child of system2", "cat('up\\n'); system2('sleep', '100')"},
 			{"children again and again", "cat('up\\n'); repeat system('sleep 0.01')"},
+			{"a shell that becomes its command", "repeat system('trap : INT; echo up; sleep 100; exec true')"},
 			{"a pipe", "cat('up\\n'); readLines(pipe('sleep 100; echo x'))"},
 			{"a pipe that is read already", "readLines(pipe('(sleep 0.1; echo up >&2) & sleep 100'))"},
 			{"mclapply", "cat('up\\n'); parallel::mclapply(1:2, function(i) Sys.sleep(100))"},

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,13 +60,15 @@ static void wait_moment(void) {
 
 bool interrupt_forced(void) { return atomic_exchange(&forced, false); }
 
+/* read_file reads a file of /proc. A signal handler may call it. */
 static size_t read_file(const char *path, char *to, size_t room) {
-	FILE *f = *path != 0 ? fopen(path, "re") : NULL;
-	size_t n = f != NULL ? fread(to, 1, room - 1, f) : 0;
+	int f = *path != 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	ssize_t n = f >= 0 ? read(f, to, room - 1) : 0;
+	if (f >= 0)
+		close(f);
+	n = n > 0 ? n : 0;
 	to[n] = 0;
-	if (f != NULL)
-		fclose(f);
-	return n;
+	return (size_t)n;
 }
 
 #ifdef __linux__
@@ -336,13 +339,17 @@ static void signal_rest(void) {
  * in R at a terminal. If it dies of SIGINT, or was ending already, the turn ends with it. Only the
  * caller of wait() learns which, and that is the C library. So the main thread waits here first, in
  * a signal handler. A shell dies of SIGINT after its command, even if the command handles it, and
- * the command's status is unknown: a command that catches SIGINT counts as one that handles it. */
-enum { MAX_DEPTH = 8 };
-static pid_t handler;        /* the child */
-static bool by_command;      /* it only waits for a command that catches SIGINT */
-static atomic_bool struck;   /* SIGINT is being sent to it */
-static atomic_bool attends;  /* the main thread waits for its end */
-static atomic_bool attended; /* and is here, or was */
+ * the command's status is unknown: a command that catches SIGINT counts as one that handles it.
+ * A shell that becomes its last command loses a SIGINT of that moment, so a child with a new name has
+ * not handled it. */
+enum { MAX_DEPTH = 8, NAME = 32 };
+static pid_t handler;           /* the child */
+static char handler_name[NAME]; /* when it caught SIGINT */
+static char handler_comm[64];   /* path of the file with its name */
+static bool by_command;         /* it only waits for a command that catches SIGINT */
+static atomic_bool struck;      /* SIGINT is being sent to it */
+static atomic_bool attends;     /* the main thread waits for its end */
+static atomic_bool attended;    /* and is here, or was */
 
 static void attend_end(int sig) {
 	(void)sig;
@@ -355,7 +362,9 @@ static void attend_end(int sig) {
 	}
 	bool exited = end.si_code == CLD_EXITED;
 	bool died = end.si_status == (exited ? 128 + SIGINT : SIGINT); /* the first is the convention of shells and many programs */
-	if (atomic_load(&struck) && (died ? by_command : exited))
+	char name[NAME];
+	read_file(handler_comm, name, sizeof name);
+	if (atomic_load(&struck) && strcmp(name, handler_name) == 0 && (died ? by_command : exited))
 		R_interrupts_pending = 0;
 	errno = saved;
 }
@@ -376,7 +385,11 @@ static bool command_catches(pid_t process, int depth) {
  * of the child will decide about the interrupt. */
 static bool let_child_handle(void) {
 	long child;
-	if (!in_system() || !sits_in(SYS_wait4, &child) || child <= 0 || !catches((pid_t)child))
+	if (!in_system() || !sits_in(SYS_wait4, &child) || child <= 0)
+		return false;
+	snprintf(handler_comm, sizeof handler_comm, "/proc/%d/comm", (int)child);
+	read_file(handler_comm, handler_name, sizeof handler_name);
+	if (!catches((pid_t)child))
 		return false;
 	struct sigaction ours = {.sa_handler = attend_end, .sa_flags = SA_RESTART}, before;
 	handler = (pid_t)child;
