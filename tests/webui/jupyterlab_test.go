@@ -222,8 +222,10 @@ func TestJupyterLab(t *testing.T) {
 		b.waitOutput("it moves while the cell runs", `out.querySelector(".progress-bar")?.style.width === "40%"`)
 		b.pressKeys("\x1b")
 		b.pressKeys("ii")
+		b.waitOutput("the cell was interrupted", `out.innerText.includes("KeyboardInterrupt")`)
 		b.waitAnswered()
-		evalExpression[bool](b, `(jupyterapp.commands.execute("docmanager:save"), true)`)
+		// The command of the menu would ask for another name first, and wait for the answer.
+		evalExpression[bool](b, `jupyterapp.shell.currentWidget.context.save().then(() => true)`)
 		b.waitUntil("it is saved", `!jupyterapp.shell.currentWidget.context.model.dirty`)
 		b.openAddress(l.address + "/lab/tree/Untitled.ipynb?token=" + labToken)
 		b.waitOutput("the bar is there again", `out.querySelector(".progress-bar")?.style.width === "40%"`)
