@@ -370,7 +370,7 @@ static void attend_end(int sig) {
 }
 
 /* command_catches reports whether a process without children, below this one, catches SIGINT. Processes
- * with children only wait. */
+ * with children only wait. A process that is starting may still be a fork of the shell, and loses it. */
 static bool command_catches(pid_t process, int depth) {
 	char own[sizeof children];
 	const char *at = children_of(process, own);
@@ -378,7 +378,7 @@ static bool command_catches(pid_t process, int depth) {
 	for (pid_t its; depth < MAX_DEPTH && (its = next_child(&at)) > 0; any = true)
 		if (command_catches(its, depth + 1))
 			return true;
-	return !any && depth > 0 && catches(process);
+	return !any && depth > 0 && !begins(process) && catches(process);
 }
 
 /* let_child_handle is called before a child of system() gets SIGINT. It returns whether the exit status
@@ -401,8 +401,14 @@ static bool let_child_handle(void) {
 	for (int i = 0; i < MOMENTS && !atomic_load(&attended); i++)
 		wait_moment();
 	sigaction(SIGURG, &before, NULL);
-	atomic_store(&struck, true);
 	return atomic_load(&attended) && atomic_load(&attends);
+}
+
+/* begin_strike is called just before SIGINT is sent. A child that has ended by then has not handled it. */
+static void begin_strike(void) {
+	siginfo_t end = {0};
+	if (waitid(P_PID, (id_t)handler, &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == 0)
+		atomic_store(&struck, true);
 }
 
 /* wake_reader ends a read() of the main thread with EINTR. */
@@ -434,6 +440,7 @@ static void signal_rest(void) {}
 static void let_start(void) {}
 static void list_children(void) {}
 static bool let_child_handle(void) { return false; }
+static void begin_strike(void) {}
 #endif
 
 static void signal_main(void) {
@@ -478,6 +485,8 @@ static void signal_group_from_main(void) {
 static void signal_all(bool recorded) {
 	list_children(); /* before the signal, so that a child may get two but never none */
 	end_read();
+	if (recorded)
+		begin_strike();
 	if (getpgrp() == getpid() && recorded) {
 		kill(0, SIGINT);
 	} else if (getpgrp() == getpid()) {
