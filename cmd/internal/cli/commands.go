@@ -54,7 +54,7 @@ func allCommands() []cmdkit.CommandInfo {
 		{Group: more, Name: "worker", Args: "check COMMAND [ARG ...]|new TEMPLATE DIR", Summary: "check a worker, or create one from a template", Details: workerText(), NewAction: worker.NewWorkerCommand},
 		{Group: more, Name: "completion", Args: strings.Join(shellNames(), "|"), Summary: "print the completion script for a shell", Details: completionText, NewAction: newCompletionCommand},
 		{Group: more, Name: "version", Summary: "print the version and origin of this program", NewAction: diagnose.NewVersionCommand},
-		{Group: more, Name: "upgrade", Summary: "show how to upgrade; it changes nothing", NewAction: diagnose.NewUpgradeCommand},
+		{Group: more, Name: "upgrade", Args: "[FILE]", Summary: "install a newer version, after a question", Details: upgradeText, NewAction: diagnose.NewUpgradeCommand},
 		{Group: more, Name: "help", Args: "[TOPIC]", Summary: "show help for a topic or a command", Details: "A TOPIC is repl, commands, sessions or a command.", NewAction: newHelpCommand, ArgValues: helpTopics},
 	}
 }
@@ -130,6 +130,13 @@ pause    accept no new work until resume
 resume   end a pause
 drain    finish the running work, then exit
 stop     exit, and end all sessions`
+
+	upgradeText = `It runs the command of the program that has installed this one, such as uv
+tool or npm, and asks before. FILE is a downloaded Debian or RPM package. It
+replaces no file itself: for an archive, a cache or a project it says what to
+do, and on Windows it prints the command. The exit status is 0 if the command
+has succeeded. It is 1 if it failed, or if nothing was run: without --yes, that
+is so after an answer other than yes, and without a terminal.`
 
 	completionText = `bash:        source <(repl completion bash)       in ~/.bashrc
 zsh:         source <(repl completion zsh)        in ~/.zshrc, after compinit

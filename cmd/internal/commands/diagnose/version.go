@@ -21,26 +21,8 @@ func NewVersionCommand(f *flag.FlagSet) cmdkit.Action {
 		}
 		fmt.Fprintln(s.Out, cmdkit.VersionLine())
 		if from, err := ownOrigin(); err == nil {
-			fmt.Fprintf(s.Out, "from %s; repl upgrade shows how to get a newer one\n", from.Name)
+			fmt.Fprintf(s.Out, "from %s; repl upgrade gets a newer one, or says how\n", from.Name)
 		}
-		return cmdkit.StatusDone, nil
-	}
-}
-
-// NewUpgradeCommand returns the command that prints how to install a newer version. It installs nothing itself.
-func NewUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
-	return func(s cmdkit.Streams, args []string) (int, error) {
-		if err := cmdkit.ParseFlags(f, args); err != nil {
-			return cmdkit.StatusUsage, err
-		}
-		if err := cmdkit.RequireNoArgs(f); err != nil {
-			return cmdkit.StatusUsage, err
-		}
-		from, err := ownOrigin()
-		if err != nil {
-			return cmdkit.StatusFailed, err
-		}
-		fmt.Fprintf(s.Out, "%s is from %s. To get the newest:\n\n    %s\n", cmdkit.VersionLine(), from.Name, from.Upgrade)
 		return cmdkit.StatusDone, nil
 	}
 }
