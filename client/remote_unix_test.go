@@ -18,7 +18,7 @@ func TestDialRemote(t *testing.T) {
 		if session.KindOf(err) != session.KindProtocol {
 			t.Fatalf("got %v", err)
 		}
-		for _, part := range []string{"gpu (sh -c", "version 9", "protocol 99"} {
+		for _, part := range []string{"gpu (sh -c", "is newer than this program", "version 9", "protocol 99", "repl daemon drain"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("got %q, want %q in it", err, part)
 			}

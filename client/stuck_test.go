@@ -23,5 +23,7 @@ func TestDial_OtherProtocol(t *testing.T) {
 	}()
 	if _, err := Dial(t.Context(), Socket(socket)); session.KindOf(err) != session.KindProtocol || !strings.Contains(err.Error(), "speaks protocol 2") {
 		t.Errorf("got %v", err)
+	} else if want := "is newer than this program: version 9.0 speaks protocol 2, and this program"; !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "repl daemon drain") {
+		t.Errorf("got %v; want %q and the command", err, want)
 	}
 }

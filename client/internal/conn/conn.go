@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -210,8 +211,11 @@ func callError(err error) error {
 		var e session.Error
 		_ = json.Unmarshal(refused.Data, &e) // on failure the message still says what happened
 		e.Message = refused.Message
-		if e.Kind == session.KindUnknownMethod {
-			e.Message += ": the daemon is older than this program; end it with repl daemon stop"
+		switch {
+		case e.Kind == session.KindUnknownMethod:
+			e.Message += ": the daemon is older than this program" + olderDaemonHint
+		case e.Kind == session.KindInvalid && strings.Contains(e.Message, "unknown field"):
+			e.Message += ": if the daemon is older than this program, it lacks this" + olderDaemonHint
 		}
 		return &e
 	}
@@ -223,6 +227,9 @@ func callError(err error) error {
 	}
 	return err
 }
+
+// olderDaemonHint says how to compare the versions, and how to replace the daemon.
+const olderDaemonHint = "; repl daemon status shows both versions, and repl daemon drain ends the daemon once no code runs"
 
 // connectionEndedError returns the error of a call on a connection that has ended.
 func connectionEndedError(why error) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/turnstone-repl/turnstone/internal/jsonrpc2"
 	"github.com/turnstone-repl/turnstone/session"
@@ -34,9 +35,31 @@ func (c *Conn) checkProtocol(g *DaemonGreeting, d fmt.Stringer) error {
 	if g.Protocol == c.options.Protocol {
 		return nil
 	}
+	age, advice := "older", ""
+	if g.Protocol > c.options.Protocol {
+		age, advice = "newer", "upgrade this program, as repl upgrade does for repl, or "
+	}
 	return &session.Error{Kind: session.KindProtocol, Message: fmt.Sprintf(
-		"the daemon at %s is version %s and speaks protocol %d; this program speaks %d: end it with repl daemon drain, and start the daemon of this program", d, g.Version, g.Protocol, c.options.Protocol)}
+		"the daemon at %s is %s than this program: version %s speaks protocol %d, and this program%s speaks %d; %send the daemon, its sessions and their variables with repl daemon drain",
+		d, age, g.Version, g.Protocol, moduleVersion(), c.options.Protocol, advice)}
 }
+
+// moduleVersion returns the version of this module in the running program, as " (v1.2.3)", or "" if
+// the go command has not recorded it.
+func moduleVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
+		if m.Path == modulePath && m.Version != "" {
+			return " (" + m.Version + ")"
+		}
+	}
+	return ""
+}
+
+const modulePath = "github.com/turnstone-repl/turnstone"
 
 // SayHello sends the hello with these params, as the first call. If a greeting has identified the
 // daemon and first is not set, it does not wait for the answer: the daemon handles calls in order.

@@ -43,6 +43,15 @@ async def connect(socket: Optional[str] = None, *, author: str = "", reconnect_t
     return client
 
 
+def _protocol_message(where: str, version: str, protocol: int) -> str:
+    """Say which side is older, and how to go on."""
+    age, advice = "older", ""
+    if protocol > wire.PROTOCOL:
+        age, advice = "newer", "upgrade this client, or "
+    return "the daemon at %s is %s than this client: version %s speaks protocol %s, and this client speaks %s; %send the daemon, its sessions and their variables with repl daemon drain" % (
+        where, age, version, protocol, wire.PROTOCOL, advice)
+
+
 class Client:
     """A client of one daemon, for one event loop. Use connect() to make one."""
 
@@ -177,7 +186,7 @@ class Client:
         try:
             about = await asyncio.wait_for(connection.call("client/hello", {"id": self._id, "epoch": self._epoch}), timeout)
             if about["protocol"] != wire.PROTOCOL:
-                raise TurnstoneError("protocol", "the daemon at %s is version %s and speaks protocol %s; this client speaks %s" % (where, about["version"], about["protocol"], wire.PROTOCOL))
+                raise TurnstoneError("protocol", _protocol_message(where, about["version"], about["protocol"]))
         except BaseException as error:
             await connection.close()
             if isinstance(error, asyncio.TimeoutError):

@@ -114,7 +114,7 @@ export class Client {
         timer = setTimeout(() => reject(new TurnstoneError("unreachable", `the program at ${this.socket} does not answer like a daemon`)), this.dialer.timeout);
       });
       const about = await Promise.race([connection.call("client/hello", { id: this.id, epoch: ++this.epoch }), late]);
-      if (about.protocol !== protocol) throw new TurnstoneError("protocol", `the daemon at ${this.socket} is version ${about.version} and speaks protocol ${about.protocol}; this client speaks ${protocol}`);
+      if (about.protocol !== protocol) throw new TurnstoneError("protocol", protocolMessage(this.socket, about.version, about.protocol));
       connection.daemon = { pid: about.pid, started: about.started };
       connection.isKnown = about.known === true;
       connection.functions = this.functions;
@@ -226,6 +226,12 @@ export class Client {
   session(name: string): Session {
     return new Session(this, name, { connection: this.connection });
   }
+}
+
+/** Says which side is older, and how to go on. */
+function protocolMessage(socket: string, version: string, theirs: number): string {
+  const [age, advice] = theirs > protocol ? ["newer", "upgrade this client, or "] : ["older", ""];
+  return `the daemon at ${socket} is ${age} than this client: version ${version} speaks protocol ${theirs}, and this client speaks ${protocol}; ${advice}end the daemon, its sessions and their variables with repl daemon drain`;
 }
 
 /** Refuses to repeat a call that may have had its effect. */

@@ -83,6 +83,9 @@ func (d *DaemonCommand) RunWithClient(do func(ctx context.Context, c *client.Cli
 	if signalled, ok := cmdkit.SignalStatus(ctx); ok {
 		return signalled, nil
 	}
+	if session.KindOf(err) == session.KindProtocol {
+		err = fmt.Errorf("%w%s", err, d.SameTargetFlags()) // its last words are repl daemon drain
+	}
 	if err != nil {
 		return cmdkit.StatusUnreachable, err
 	}

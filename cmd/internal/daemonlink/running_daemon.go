@@ -12,10 +12,16 @@ import (
 
 	"github.com/turnstone-repl/turnstone/client"
 	"github.com/turnstone-repl/turnstone/client/protocol"
+	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
 )
 
 // DrainHint says how to replace an old daemon, and what that costs.
 const DrainHint = "repl daemon drain ends it once no code runs, after 60 s at the latest. The variables of its sessions end with it; the next repl serve starts the new version."
+
+// VersionsText says that a daemon is another version than this command.
+func VersionsText(daemon string) string {
+	return fmt.Sprintf("The daemon runs repl %s, and this command is repl %s", daemon, cmdkit.ProgramVersion())
+}
 
 // statusTimeout bounds the wait for the daemon's description.
 const statusTimeout = 5 * time.Second

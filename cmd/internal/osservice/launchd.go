@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -53,6 +54,8 @@ func newLaunchd() Manager {
 </plist>
 `, ownerMarker, launchdLabel, arguments.String(), environment, escapeXML(filepath.Join(p.Home, "Library", "Logs", "turnstone.log")))}}
 		},
+		program:  regexp.MustCompile(`<key>ProgramArguments</key>\s*<array>\s*<string>([^<]*)</string>`),
+		unescape: html.UnescapeString,
 		start: func(p UserDirs, files []UnitFile) [][]string {
 			return [][]string{{"launchctl", "bootstrap", domain(p), files[0].Path}}
 		},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -67,11 +68,13 @@ type Manager struct {
 	Name    string // "systemd", "launchd"
 	command string // the manager's own
 
-	files  func(p UserDirs, o *Options) []UnitFile
-	start  func(p UserDirs, files []UnitFile) [][]string
-	stop   func(p UserDirs, files []UnitFile) [][]string
-	reload [][]string // the commands to run after the files are removed
-	Note   string     // a fact that users should know; may be ""
+	files    func(p UserDirs, o *Options) []UnitFile
+	start    func(p UserDirs, files []UnitFile) [][]string
+	stop     func(p UserDirs, files []UnitFile) [][]string
+	program  *regexp.Regexp      // its first group is the escaped program in a file
+	unescape func(string) string // of that program
+	reload   [][]string          // the commands to run after the files are removed
+	Note     string              // a fact that users should know; may be ""
 }
 
 // Managers returns all known managers.
@@ -139,6 +142,26 @@ func (m Manager) Uninstall(p UserDirs) ([]Step, error) {
 	}
 	steps := append(commandSteps(m.stop(p, files)), removals...)
 	return append(steps, commandSteps(m.reload)...), nil
+}
+
+// InstalledProgram returns the program that the installed service starts, or "" without a service of
+// ours. An upgrade may have removed it.
+func InstalledProgram(p UserDirs) string {
+	for _, m := range Managers() {
+		for _, f := range m.files(p, &Options{}) {
+			if installed, err := isOurs(f.Path); err != nil || !installed {
+				continue
+			}
+			content, err := os.ReadFile(f.Path)
+			if err != nil {
+				continue
+			}
+			if found := m.program.FindSubmatch(content); found != nil {
+				return m.unescape(string(found[1]))
+			}
+		}
+	}
+	return ""
 }
 
 func commandSteps(commands [][]string) (steps []Step) {

@@ -57,6 +57,30 @@ func TestFiles(t *testing.T) {
 		}
 	})
 
+	t.Run("name the program that the service starts", func(t *testing.T) {
+		for _, name := range []string{"systemd", "launchd"} {
+			dir := t.TempDir()
+			p := osservice.UserDirs{Home: dir}
+			if got := osservice.InstalledProgram(p); got != "" {
+				t.Errorf("without a service: %q", got)
+			}
+			for _, program := range []string{"/opt/repl", `/opt/a b/100%/"q"\&<repl>`} {
+				files, err := findManager(t, name).Files(p, osservice.Options{Executable: program, Path: "/bin"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range files {
+					if err := (osservice.Step{Write: &f}).Execute(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := osservice.InstalledProgram(p); got != program {
+					t.Errorf("%s: got %q, want %q", name, got, program)
+				}
+			}
+		}
+	})
+
 	// systemd itself checks the files.
 	t.Run("pass systemd-analyze verify", func(t *testing.T) {
 		analyze, err := exec.LookPath("systemd-analyze")

@@ -3,6 +3,7 @@ package osservice
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -75,7 +76,9 @@ TimeoutStopSec=30
 		stop: func(UserDirs, []UnitFile) [][]string {
 			return [][]string{{"systemctl", "--user", "disable", "--now", unitName + ".socket", unitName + ".service"}}
 		},
-		reload: [][]string{{"systemctl", "--user", "daemon-reload"}},
+		program:  regexp.MustCompile(`(?m)^ExecStart=("(?:[^"\\]|\\.)*"|\S+)`),
+		unescape: unquoteUnit,
+		reload:   [][]string{{"systemctl", "--user", "daemon-reload"}},
 	}
 }
 
@@ -86,6 +89,14 @@ func quoteUnit(s string) string {
 		return `"` + s + `"`
 	}
 	return s
+}
+
+// unquoteUnit reverses quoteUnit.
+func unquoteUnit(word string) string {
+	if quoted, ok := strings.CutPrefix(word, `"`); ok {
+		word = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(strings.TrimSuffix(quoted, `"`))
+	}
+	return strings.ReplaceAll(word, "%%", "%")
 }
 
 func escapeSpecifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }

@@ -202,6 +202,9 @@ type daemonStatus struct {
 func (s daemonStatus) summaryText(socket string) string {
 	var p cmdkit.LineBuilder
 	p.AddLine("repl %s serves at %s (process %d, for %s)", s.Version, socket, s.PID, time.Since(s.Started).Round(time.Second))
+	if s.Version != cmdkit.ProgramVersion() {
+		p.AddLine("version:   %s. %s", daemonlink.VersionsText(s.Version), daemonlink.DrainHint)
+	}
 	p.AddLine("sessions:  %d", s.Sessions)
 	for _, w := range s.WarmPools {
 		p.AddLine("warm:      %s", daemonlink.WarmPoolText(w))

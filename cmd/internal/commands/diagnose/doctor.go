@@ -25,6 +25,7 @@ type doctorReport struct {
 	MCP       []checkResult   `json:"mcp"`
 	Servers   []checkResult   `json:"servers,omitempty"` // of --mcp-servers
 	Clients   []clientReport  `json:"clients"`
+	Daemon    *daemonReport   `json:"daemon,omitempty"`
 	System    []systemFeature `json:"system"`
 	Logout    *systemFeature  `json:"logout,omitempty"` // nil if it cannot be determined
 }
@@ -73,6 +74,7 @@ func NewDoctorCommand(f *flag.FlagSet) cmdkit.Action {
 		if ctx.Err() == nil {
 			d.Kernels = examineKernels(ctx)
 			d.Clients = examineClients(ctx)
+			d.Daemon = examineDaemon(ctx)
 			d.System = examineSystem(ctx)
 			d.Logout = examineLogout(ctx)
 		}
@@ -130,7 +132,7 @@ func (d *doctorReport) hasFaults(named bool) bool {
 		}
 	}
 	return missing > 0 && (named || missing == len(d.Languages)) ||
-		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Servers, failed) || slices.ContainsFunc(d.Clients, clientReport.isFaulty)
+		slices.ContainsFunc(d.MCP, failed) || slices.ContainsFunc(d.Servers, failed) || slices.ContainsFunc(d.Clients, clientReport.isFaulty) || d.Daemon != nil && d.Daemon.isFaulty()
 }
 
 // printReport prints the report for a terminal.
@@ -152,6 +154,10 @@ func (d *doctorReport) printReport(w io.Writer) error {
 	}
 	p.AddLine("\nClients")
 	printClients(&p, d.Clients)
+	if d.Daemon != nil {
+		p.AddLine("\nDaemon")
+		d.Daemon.print(&p)
+	}
 	p.AddLine("\nSandbox and limits on this system")
 	for _, f := range d.System {
 		mark := "yes"

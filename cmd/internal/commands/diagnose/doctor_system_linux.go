@@ -74,20 +74,33 @@ func examineLandlock() systemFeature {
 }
 
 // examineUserNamespaces tries to create a user namespace, because each system has its own settings
-// that forbid it.
+// that forbid it. Some, such as Ubuntu with its AppArmor rule, create one that has no rights.
 func examineUserNamespaces(ctx context.Context) systemFeature {
 	f := systemFeature{Name: "user namespaces"}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", "version")
-	cmd.WaitDelay = time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
-	if err := cmd.Run(); err != nil {
+	if err := runInNamespaces(ctx, syscall.CLONE_NEWUSER); err != nil {
 		f.Detail = "refused: " + err.Error()
+		return f
+	}
+	if err := runInNamespaces(ctx, syscall.CLONE_NEWUSER|syscall.CLONE_NEWNS); err != nil {
+		f.Detail = "created without rights: a mount in one is refused (" + err.Error() + ")"
+		if text, err := os.ReadFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns"); err == nil && strings.TrimSpace(string(text)) == "1" {
+			f.Detail += "; kernel.apparmor_restrict_unprivileged_userns is 1"
+		}
 		return f
 	}
 	f.Available, f.Detail = true, "allowed for this user"
 	return f
+}
+
+// runInNamespaces runs this program in new namespaces. With CLONE_NEWNS, the start of the process
+// makes a first mount, the one that detaches its mounts from ours.
+func runInNamespaces(ctx context.Context, flags uintptr) error {
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "version")
+	cmd.WaitDelay = time.Second
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags & syscall.CLONE_NEWUSER, Unshareflags: flags &^ syscall.CLONE_NEWUSER}
+	return cmd.Run()
 }
 
 func examineSeccomp() systemFeature {
