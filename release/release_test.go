@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	testVersion = "v0.9.1-rc.2"
-	testNumber  = "0.9.1-rc.2"
+	testVersion = "v0.2.0-rc.1"
+	testNumber  = "0.2.0-rc.1"
 )
 
 // builtDir is the directory in which buildOnce builds, or "".
