@@ -8,7 +8,7 @@ import (
 )
 
 // maxProgramBytes bounds the program for linux/amd64. Raising it is a deliberate decision. Two things make
-// room: structs are sorted with slices.SortStableFunc, whose code for a type is 8 KB and not 25. Vendored
+// room: structs are sorted with sort.SliceStable, since slices.SortStableFunc has 8 KB of code for each type. Vendored
 // files of the web UI, and the worker's library for R, are compressed. It was raised last for the 264 KB of
 // Vega, which draws the charts of altair for everyone, also without vl-convert.
 const maxProgramBytes = 21 << 20

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
@@ -176,7 +177,7 @@ func (f *finder) installedCandidates(source string, want discovery.Version) []Ca
 			add(c.Path)
 		}
 	}
-	slices.SortStableFunc(fit, func(a, b numbered) int { return slices.Compare(b.version, a.version) })
+	sort.SliceStable(fit, func(i, j int) bool { return slices.Compare(fit[j].version, fit[i].version) < 0 })
 	var found []Candidate
 	for _, n := range append(fit, other...) {
 		found = append(found, n.Candidate)

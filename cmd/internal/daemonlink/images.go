@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"time"
 
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
@@ -43,7 +43,7 @@ func SessionImageDir(remote, session string) string {
 			others = append(others, one{filepath.Join(all, e.Name()), i.ModTime()})
 		}
 	}
-	slices.SortStableFunc(others, func(a, b one) int { return b.changed.Compare(a.changed) })
+	sort.SliceStable(others, func(i, j int) bool { return others[i].changed.After(others[j].changed) })
 	for i, o := range others {
 		if i >= maxImageSessions-1 || time.Since(o.changed) > maxImageAge {
 			_ = os.RemoveAll(o.path)

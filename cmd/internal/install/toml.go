@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -142,7 +143,7 @@ func (t tomlFormat) putEntry(text []byte, at []string, settings []configSetting)
 		}
 		splices = append(splices, textEdit{table.values[i].begin, table.values[i].end, tomlLine(s)})
 	}
-	slices.SortStableFunc(splices, func(a, b textEdit) int { return a.from - b.from })
+	sort.SliceStable(splices, func(i, j int) bool { return splices[i].from < splices[j].from })
 	if lines := added.String(); lines != "" {
 		if !bytes.HasSuffix(rest[:table.end], []byte("\n")) { // the table ends with the file
 			lines = nl + strings.TrimSuffix(lines, nl)

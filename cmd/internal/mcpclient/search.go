@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"unicode"
@@ -49,7 +50,7 @@ func (s *ServerSet) searchTools(ctx context.Context, words string, limit int) ([
 		}
 		one.mu.Unlock()
 	}
-	slices.SortStableFunc(found, func(a, b match) int { return cmp.Compare(b.score, a.score) })
+	sort.SliceStable(found, func(i, j int) bool { return found[i].score > found[j].score })
 	list := []string{}
 	for _, m := range found[:min(len(found), limit)] {
 		list = append(list, m.text)

@@ -55,7 +55,7 @@ func newLaunchd() Manager {
 `, ownerMarker, launchdLabel, arguments.String(), environment, escapeXML(filepath.Join(p.Home, "Library", "Logs", "turnstone.log")))}}
 		},
 		program:  regexp.MustCompile(`<key>ProgramArguments</key>\s*<array>\s*<string>([^<]*)</string>`),
-		unescape: html.UnescapeString,
+		unescape: strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&amp;", "&").Replace, // as escapeXML
 		start: func(p UserDirs, files []UnitFile) [][]string {
 			return [][]string{{"launchctl", "bootstrap", domain(p), files[0].Path}}
 		},

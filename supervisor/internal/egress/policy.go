@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -192,8 +193,9 @@ func (p *HostPolicy) Destinations() []DestinationUse {
 	for _, r := range p.destinations {
 		list = append(list, *r)
 	}
-	slices.SortStableFunc(list, func(a, b DestinationUse) int {
-		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Address, b.Address))
+	sort.SliceStable(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Address, b.Address)) < 0
 	})
 	return list
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -348,7 +349,10 @@ func (p *rProfile) redactText(t rToken, empty bool) {
 
 // applyEdits returns the text with the edits. An edit within another is ignored.
 func (p *rProfile) applyEdits() []byte {
-	slices.SortStableFunc(p.edits, func(a, b rEdit) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	sort.SliceStable(p.edits, func(i, j int) bool {
+		a, b := p.edits[i], p.edits[j]
+		return cmp.Or(a.from-b.from, b.to-a.to) < 0
+	})
 	var plain []byte
 	at := 0
 	for _, e := range p.edits {
