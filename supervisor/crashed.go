@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,9 +27,12 @@ const (
 )
 
 const (
-	// crashedSuffix ends the directory name of a crashed session. Its number is the format version
-	// of the timeline's files.
-	crashedSuffix = ".crashed-1"
+	// crashedFormat is the format version of the timeline's files. It is in the lock file of a session,
+	// because another version of the program may find them.
+	crashedFormat = 1
+
+	// crashedMark and the format end the directory name of a crashed session.
+	crashedMark = ".crashed-"
 
 	// The directory of a crashed session holds a description of the session next to the timeline's
 	// files. An empty second file records that the crash was reported to a user.
@@ -41,7 +46,13 @@ type lockFileInfo struct {
 	Name string `json:"name"`
 	Dir  string `json:"dir"`  // Spec.Dir
 	Spec string `json:"spec"` // Spec.Name
+
+	// Format is crashedFormat of the program that wrote the files; 0 means 1.
+	Format int `json:"format"`
 }
+
+// fileFormat returns the format of the files.
+func (i lockFileInfo) fileFormat() int { return cmp.Or(i.Format, 1) }
 
 // A CrashedSession is the saved transcript of a session whose program was killed.
 //
@@ -60,6 +71,11 @@ type CrashedSession struct {
 	Found      time.Time // when the crash was found; the transcript is kept for a day after that
 	Bytes      int64
 	OutputPath string
+
+	// Format is the format version of its files. If it is unreadable, another version of this program
+	// wrote them, and Events yields nothing.
+	Format     int
+	Unreadable bool
 
 	dir      string
 	info     lockFileInfo
@@ -85,7 +101,12 @@ func CrashedSessions(dir string) ([]CrashedSession, error) {
 
 // Events yields the recorded events of the session from its start. Events of the last tenth of a
 // second may be missing, and so may events beyond the size limit of the file.
-func (c CrashedSession) Events() iter.Seq[timeline.Event] { return timeline.ReadFile(c.dir) }
+func (c CrashedSession) Events() iter.Seq[timeline.Event] {
+	if c.Unreadable {
+		return func(func(timeline.Event) bool) {}
+	}
+	return timeline.ReadFile(c.dir)
+}
 
 // Inputs counts the turns that the events record.
 func (c CrashedSession) Inputs() (n int) {
@@ -135,11 +156,12 @@ func retainCrashed(dir string, lock *os.File) bool {
 	var info lockFileInfo
 	text, err := io.ReadAll(io.LimitReader(lock, 64<<10))
 	_ = lock.Close() // first: Windows cannot move a directory with an open file
-	if err != nil || json.Unmarshal(text, &info) != nil || info.Name == "" || !hasUserTurn(dir) {
+	if err != nil || json.Unmarshal(text, &info) != nil || info.Name == "" || info.fileFormat() == crashedFormat && !hasUserTurn(dir) {
 		return false
 	}
-	if os.Rename(dir, dir+crashedSuffix) == nil {
-		removePrivateFiles(dir + crashedSuffix)
+	saved := dir + crashedMark + strconv.Itoa(info.fileFormat())
+	if os.Rename(dir, saved) == nil {
+		removePrivateFiles(saved)
 	}
 	// Otherwise another program has just moved it or is moving it: Windows cannot move a directory
 	// with an open file. The next program that starts tries again.
@@ -177,8 +199,11 @@ func removePrivateFiles(dir string) {
 // that exceed a bound.
 func listCrashedSessions(dir string) []CrashedSession {
 	var all []CrashedSession
-	paths, _ := filepath.Glob(filepath.Join(dir, "*"+crashedSuffix))
+	paths, _ := filepath.Glob(filepath.Join(dir, "*"+crashedMark+"*"))
 	for _, path := range paths {
+		if strings.HasSuffix(path, discardedSuffix) {
+			continue
+		}
 		removePrivateFiles(path)
 		c, err := readCrashedSession(path)
 		switch {
@@ -205,7 +230,8 @@ var errNotCrashedSession = errors.New("not a crashed session")
 // readCrashedSession reads the description of a crashed session. It rejects files that are not
 // regular or not owned by the user.
 func readCrashedSession(dir string) (CrashedSession, error) {
-	c := CrashedSession{dir: dir, ID: strings.TrimSuffix(filepath.Base(dir), crashedSuffix), OutputPath: filepath.Join(dir, timeline.OutputName)}
+	id, format, _ := strings.Cut(filepath.Base(dir), crashedMark)
+	c := CrashedSession{dir: dir, ID: id, OutputPath: filepath.Join(dir, timeline.OutputName)}
 	if i, err := os.Lstat(dir); err != nil || !i.IsDir() || !privatedir.IsOwnedByUser(i) {
 		return c, errNotCrashedSession
 	}
@@ -227,7 +253,11 @@ func readCrashedSession(dir string) (CrashedSession, error) {
 	if json.Unmarshal(text, &c.info) != nil || c.info.Name == "" {
 		return c, errNotCrashedSession
 	}
-	c.Worker = c.info.Spec
+	c.Worker, c.info.Format = c.info.Spec, c.info.fileFormat()
+	if c.Format, err = strconv.Atoi(format); err != nil {
+		return c, errNotCrashedSession
+	}
+	c.Unreadable = c.Format != crashedFormat
 	_, err = statOwnFile(dir, reportedFileName)
 	c.Name, c.Found, c.reported = c.info.Name, i.ModTime(), err == nil
 	return c, nil
@@ -250,7 +280,7 @@ func (sup *Supervisor) claimCrashed(info lockFileInfo) *CrashedSession {
 	}
 	var newest *CrashedSession
 	for _, c := range listCrashedSessions(sup.o.Dir) {
-		if c.info != info || c.reported || !createExclusive(filepath.Join(c.dir, reportedFileName)) {
+		if c.info != info || c.Unreadable || c.reported || !createExclusive(filepath.Join(c.dir, reportedFileName)) {
 			continue
 		}
 		if newest == nil {
@@ -284,7 +314,7 @@ func (c *CrashedSession) noticeText(command string) string {
 func removeAbandoned(dir string) {
 	locks, _ := filepath.Glob(filepath.Join(dir, "*", lockFileName))
 	for _, path := range locks {
-		if dir := filepath.Dir(path); strings.HasSuffix(dir, crashedSuffix) || strings.HasSuffix(dir, discardedSuffix) {
+		if dir := filepath.Dir(path); strings.Contains(filepath.Base(dir), crashedMark) || strings.HasSuffix(dir, discardedSuffix) {
 			continue // the first is saved, and the second is being removed
 		}
 		if lock, err := privatedir.LockFile(path); err == nil && !retainCrashed(filepath.Dir(path), lock) {

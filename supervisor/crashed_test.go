@@ -144,6 +144,49 @@ func TestCrashedSession(t *testing.T) {
 		}
 	})
 
+	t.Run("in the format of another version is kept and not read", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		leaveCrashedSession(t, dir, "program recover")
+		locks, err := filepath.Glob(filepath.Join(dir, "*", "lock"))
+		if err != nil || len(locks) != 1 {
+			t.Fatalf("%q, %v", locks, err)
+		}
+		text, err := os.ReadFile(locks[0])
+		if err != nil || !strings.Contains(string(text), `"format":1`) {
+			t.Fatalf("%q, %v", text, err)
+		}
+		if err := os.WriteFile(locks[0], []byte(strings.Replace(string(text), `"format":1`, `"format":2`, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(filepath.Dir(locks[0]), timeline.EventsName), []byte("a new format"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			crashed := readCrashedSessions(t, dir)
+			if len(crashed) != 1 || crashed[0].Name != "main" || crashed[0].Format != 2 || !crashed[0].Unreadable || len(readInputs(crashed[0])) != 0 {
+				t.Fatalf("got %+v", crashed)
+			}
+			if kept, err := os.ReadFile(filepath.Join(filepath.Dir(crashed[0].OutputPath), timeline.EventsName)); err != nil || string(kept) != "a new format" {
+				t.Errorf("its file: %q, %v", kept, err)
+			}
+		}
+		sup, err := supervisor.New(&supervisor.Options{Dir: dir, RecoverCommand: "program recover"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sup.Close()
+		s, err := sup.Open(t.Context(), "main", fakeSpec(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(t.Context())
+		waitUntilReady(t, s)
+		if got := sessionInfo(s).CrashedTranscript; got != "" {
+			t.Errorf("the next session offers %q", got)
+		}
+	})
+
 	t.Run("reads a truncated file and ignores a link", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()

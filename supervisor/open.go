@@ -89,7 +89,7 @@ func (sup *Supervisor) openSession(name string, spec workers.Spec) (*Session, er
 	if err != nil {
 		return nil, startError(name, err)
 	}
-	info := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
+	info := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name, Format: crashedFormat}
 	lock, err := sup.createLock(dir, info)
 	if err != nil {
 		_ = os.RemoveAll(dir)

@@ -19,7 +19,7 @@ func (sup *Supervisor) Rename(s *Session, name string) error {
 	s.mu.Lock()
 	spec := s.spec
 	s.mu.Unlock()
-	info := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name}
+	info := lockFileInfo{Name: name, Dir: spec.Dir, Spec: spec.Name, Format: crashedFormat}
 	if sup.o.RecoverCommand != "" {
 		s.updateLockInfo(info)
 	}

@@ -36,7 +36,12 @@ type doctorReport struct {
 			}
 		}
 	}
-	System []struct{ Name, Detail string }
+	System []systemFeature
+}
+
+type systemFeature struct {
+	Name, Detail string
+	Available    bool
 }
 
 type doctorProbe struct {

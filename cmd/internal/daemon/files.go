@@ -116,11 +116,15 @@ func withFileSession[R any](d *Daemon, p protocol.FilesParams, open func(*openSe
 	return crashed(all[at])
 }
 
-// handleListCrashed lists the sessions that crashed in the last day. The call does not count as
+// handleListCrashed lists the sessions that crashed in the last day, except for those in the format
+// of another version. The call does not count as
 // use.
 func (d *Daemon) handleListCrashed(context.Context, *rpcserver.Request, emptyResult) (protocol.CrashedSessions, error) {
 	r := protocol.CrashedSessions{Sessions: []protocol.CrashedSession{}}
 	for _, l := range d.options.Supervisor.CrashedSessions() {
+		if l.Unreadable {
+			continue
+		}
 		r.Sessions = append(r.Sessions, protocol.CrashedSession{
 			ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), Bytes: l.Bytes, OutputPath: l.OutputPath,
 		})

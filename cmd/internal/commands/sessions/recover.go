@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -28,6 +29,8 @@ import (
 // A crashedSession is a session whose daemon or server was killed, on this machine or at a remote.
 type crashedSession struct {
 	protocol.CrashedSession
+
+	unreadable int // the format of its files, if only another version can read it
 
 	// readEvents calls read with the recorded events, which exist until read returns.
 	readEvents func(read func(iter.Seq[timeline.Event]) error) error
@@ -89,6 +92,9 @@ func (f recoverFlags) runRecover(s cmdkit.Streams, crashed []crashedSession, wor
 	if at < 0 {
 		return cmdkit.StatusFailed, fmt.Errorf("no session %q crashed in the last day; repl recover lists the crashed ones", words[0])
 	}
+	if n := crashed[at].unreadable; n != 0 {
+		return cmdkit.StatusFailed, fmt.Errorf("the session %q was left by another version of repl, in the format %d, which this version cannot read; run repl recover of that version within a day of the crash", words[0], n)
+	}
 	write := func(w io.Writer) error {
 		w, flush := cmdkit.BufferedWriter(w)
 		return errors.Join(writeCrashed(w, crashed[at], f.format), flush())
@@ -103,8 +109,13 @@ func (f recoverFlags) runRecover(s cmdkit.Streams, crashed []crashedSession, wor
 func localCrashedSessions(dir string) (found []crashedSession, err error) {
 	all, err := supervisor.CrashedSessions(dir)
 	for _, l := range all {
+		unreadable := 0
+		if l.Unreadable {
+			unreadable = l.Format
+		}
 		found = append(found, crashedSession{
 			protocol.CrashedSession{ID: l.ID, Name: l.Name, Language: l.Worker, Found: l.Found, Inputs: l.Inputs(), OutputPath: l.OutputPath},
+			unreadable,
 			func(read func(iter.Seq[timeline.Event]) error) error { return read(l.Events()) },
 		})
 	}
@@ -116,7 +127,7 @@ func localCrashedSessions(dir string) (found []crashedSession, err error) {
 func remoteCrashedSessions(ctx context.Context, c *client.Client) (found []crashedSession, err error) {
 	all, err := c.ListCrashed(ctx)
 	for _, l := range all {
-		found = append(found, crashedSession{l, func(read func(iter.Seq[timeline.Event]) error) error {
+		found = append(found, crashedSession{l, 0, func(read func(iter.Seq[timeline.Event]) error) error {
 			dir, err := os.MkdirTemp("", "recover-")
 			if err != nil {
 				return err
@@ -144,7 +155,11 @@ func listCrashed(s cmdkit.Streams, crashed []crashedSession) error {
 	w := tabwriter.NewWriter(s.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tLANGUAGE\tFOUND\tINPUTS\tID\tOUTPUT")
 	for _, l := range crashed {
-		fmt.Fprintf(w, "%s\t%s\t%s ago\t%d\t%s\t%s\n", l.Name, l.Language, time.Since(l.Found).Round(time.Second), l.Inputs, l.ID, l.OutputPath)
+		inputs := strconv.Itoa(l.Inputs)
+		if l.unreadable != 0 {
+			inputs = "in another format"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s ago\t%s\t%s\t%s\n", l.Name, l.Language, time.Since(l.Found).Round(time.Second), inputs, l.ID, l.OutputPath)
 	}
 	return w.Flush()
 }
