@@ -148,7 +148,7 @@ func TestCrashedSession(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		leaveCrashedSession(t, dir, "program recover")
-		locks, err := filepath.Glob(filepath.Join(dir, "*", "lock"))
+		locks, err := filepath.Glob(filepath.Join(dir, "main-*", "lock"))
 		if err != nil || len(locks) != 1 {
 			t.Fatalf("%q, %v", locks, err)
 		}
