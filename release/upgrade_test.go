@@ -384,6 +384,11 @@ func TestVersions(t *testing.T) {
 					t.Errorf("%q: %s; want %q", step.words, got, step.want)
 				}
 			}
+			if strings.Contains(m.run(t, command, "daemon", "status"), "jupyter:ir") { // the kernel's worker is the daemon's program
+				if got := m.run(t, command, "exec", "kernel", "--lang", "jupyter:ir", "-e", "cat(6 * 7)"); !strings.Contains(got, "42") {
+					t.Errorf("a Jupyter kernel: %s", got)
+				}
+			}
 			attach := m.command(t, command, "attach", "main")
 			attach.Stdin = strings.NewReader("print(x + 2)\n")
 			if out, err := attach.CombinedOutput(); err != nil || !strings.Contains(string(out), "43") {

@@ -10,7 +10,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from test_client import DEADLINE, Daemon, connect_when_ready, with_daemon  # noqa: E402
-from turnstone_client import AsyncSession, Session, TurnstoneError, connect  # noqa: E402
+from turnstone_client import AsyncSession, Session, TurnstoneError, connect, wire  # noqa: E402
 
 
 def cut(client):
@@ -30,6 +30,20 @@ class LostConnectionTest(unittest.TestCase):
             result = await run
             self.assertEqual((result.outcome, result.text, result.value), ("ok", "%d\n" % round, str(round)))
         self.assertEqual([s["name"] for s in await client.list()], ["main"])
+
+    @with_daemon
+    async def test_another_protocol_is_named_with_the_older_side(self, client, daemon):
+        own = wire.PROTOCOL
+        for other, age, advice in ((own + 1, "older", "; end the daemon"), (own - 1, "newer", "; upgrade this client, or end the daemon")):
+            wire.PROTOCOL = other
+            try:
+                with self.assertRaises(TurnstoneError) as caught:
+                    await connect(daemon.socket)
+            finally:
+                wire.PROTOCOL = own
+            self.assertEqual(caught.exception.kind, "protocol")
+            self.assertIn(" is %s than this client: version " % age, str(caught.exception))
+            self.assertIn(" speaks protocol %d, and this client speaks %d%s" % (own, other, advice), str(caught.exception))
 
     @with_daemon
     async def test_waits_answers_and_keys_go_on(self, client, daemon):

@@ -3,6 +3,7 @@ package languages
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/export"
 	"github.com/turnstone-repl/turnstone/cmd/internal/jupyter/kernelspec"
 	"github.com/turnstone-repl/turnstone/cmd/internal/pkginstall"
+	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/workers"
 	"github.com/turnstone-repl/turnstone/workers/conformance"
 )
@@ -86,12 +88,26 @@ func KernelSpec(kernel, dir string, more RuntimeSettings) workers.Spec {
 		s.Err = errors.New("the kernelspec " + found.Dir + " cannot be started: " + err.Error())
 		return s
 	}
-	s.Path, s.Err = os.Executable()
+	s.Path, s.Err = ownProgram()
 	// A spec with a file gets a private directory, which also holds the kernel's connection file and sockets.
 	s.Args = []string{KernelWorker, found.Dir, workers.FilesDir}
 	s.Files = map[string][]byte{"kernel": []byte(found.Dir + "\n")}
 	s.PathSource = "the kernelspec " + found.Dir
 	return s
+}
+
+// ownProgram returns the path of this program. After an upgrade that removed its file, a daemon finds
+// itself in /proc on Linux. Elsewhere the error says what has happened.
+func ownProgram() (string, error) {
+	path, err := os.Executable()
+	if err != nil || paths.Exists(path) {
+		return path, err
+	}
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err == nil {
+		return self, nil
+	}
+	return "", fmt.Errorf("the program of this daemon, %s, was upgraded or removed; repl daemon drain ends the daemon", path)
 }
 
 // languageDefaults holds the facts about a language that a kernelspec lacks.

@@ -1,14 +1,24 @@
 package monitor
 
 import (
+	"fmt"
 	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// Executable returns the path of this program.
-func Executable() (string, error) { return os.Executable() }
+// Executable returns the path of this program. An upgrade may have removed it, as Homebrew does.
+func Executable() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("the file of this program was upgraded or removed, so it starts no session any more; end it, for a daemon with repl daemon drain (%w)", err)
+	}
+	return path, nil
+}
 
 // ignoredSignals returns every signal that can be ignored: macOS does not report which ones are
 // ignored.
