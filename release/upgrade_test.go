@@ -395,7 +395,7 @@ func TestVersions(t *testing.T) {
 				t.Errorf("attach: %v\n%s", err, out)
 			}
 
-			// What one version has left, the other reads.
+			// The other version reads the files of a killed daemon.
 			_ = daemon.Process.Kill()
 			_ = daemon.Wait()
 			if got := m.run(t, command, "recover", "main"); !strings.Contains(got, "x = 41") {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +46,7 @@ func NewUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
 			return cmdkit.StatusFailed, nil
 		}
 		fmt.Fprintf(s.Out, "%s is from %s. To get the newest:\n\n    %s\n\n", cmdkit.VersionLine(), from.Name, from.UpgradeText())
-		if runtime.GOOS == "windows" {
+		if !installsource.ReplacesRunningFile {
 			return cmdkit.StatusFailed, errors.New("nothing was run: Windows does not replace the file of a running program; end the daemon with repl daemon drain, close the clients that run repl mcp, and run the command yourself")
 		}
 		switch agreed, err := confirmUpgrade(s, *yes); {
