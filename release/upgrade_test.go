@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -86,11 +87,15 @@ func (m machine) command(t *testing.T, words ...string) *exec.Cmd {
 	return c
 }
 
+// run returns the standard output of a command that succeeds.
 func (m machine) run(t *testing.T, words ...string) string {
 	t.Helper()
-	out, err := m.command(t, words...).CombinedOutput()
+	var stderr bytes.Buffer
+	c := m.command(t, words...)
+	c.Stderr = &stderr
+	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%q: %v\n%s", words, err, out)
+		t.Fatalf("%q: %v\n%s%s", words, err, out, stderr.Bytes())
 	}
 	return string(out)
 }
@@ -132,7 +137,10 @@ func checkUpgrade(t *testing.T, m machine, from, repl string, publish func()) {
 	}
 	m.run(t, repl, "install", "cursor", "--memory", "1G")
 	settings := filepath.Join(".config", "turnstone", "remotes.toml")
-	writeFiles(t, filepath.Join(m.home, ".config", "turnstone"), map[string]string{"remotes.toml": "[remotes.box]\nvia = \"ssh box\"\n"})
+	if err := os.MkdirAll(filepath.Join(m.home, filepath.Dir(settings)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, filepath.Join(m.home, filepath.Dir(settings)), map[string]string{"remotes.toml": "[remotes.box]\nvia = \"ssh box\"\n"})
 	before := m.settingsOf(t, settings, ".cursor/mcp.json")
 	daemon := m.command(t, repl, "serve", "--quiet")
 	if err := daemon.Start(); err != nil {
@@ -342,6 +350,27 @@ func programOf(t *testing.T, dir, number string) string {
 	return filepath.Join(to, "turnstone-repl_"+number+"_linux_amd64", "repl")
 }
 
+// checkWatched watches the session main while code runs in it.
+func checkWatched(t *testing.T, m machine, command string) {
+	t.Helper()
+	watch := m.command(t, command, "attach", "--watch", "main")
+	shown, err := watch.StdoutPipe()
+	if err == nil {
+		err = watch.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watch.Process.Kill(); _ = watch.Wait() }()
+	m.run(t, command, "exec", "main", "-e", "print(x + 2)")
+	for lines := bufio.NewScanner(shown); lines.Scan(); {
+		if strings.Contains(lines.Text(), "43") {
+			return
+		}
+	}
+	t.Error("attach --watch does not show the output")
+}
+
 func TestVersions(t *testing.T) {
 	for name, reversed := range map[string]bool{"old daemon and new command": false, "new daemon and old command": true} {
 		t.Run(name+" work together", func(t *testing.T) {
@@ -389,11 +418,7 @@ func TestVersions(t *testing.T) {
 					t.Errorf("a Jupyter kernel: %s", got)
 				}
 			}
-			attach := m.command(t, command, "attach", "main")
-			attach.Stdin = strings.NewReader("print(x + 2)\n")
-			if out, err := attach.CombinedOutput(); err != nil || !strings.Contains(string(out), "43") {
-				t.Errorf("attach: %v\n%s", err, out)
-			}
+			checkWatched(t, m, command)
 
 			// The other version reads the files of a killed daemon.
 			_ = daemon.Process.Kill()
