@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver"
 	"github.com/turnstone-repl/turnstone/internal/mcptransport"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/sandbox"
 	"github.com/turnstone-repl/turnstone/supervisor"
 	"github.com/turnstone-repl/turnstone/workers"
@@ -126,7 +126,7 @@ func Add(server *mcp.Server, sup *supervisor.Supervisor, o Options) (done func()
 }
 
 // validPrefix matches prefixes with which the names of the tools are short enough for all clients.
-var validPrefix = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,40}$`)
+var validPrefix = text.Pattern(`^[A-Za-z0-9_.-]{0,40}$`)
 
 // serverOptions checks the options and translates them.
 func (o *Options) serverOptions() (*mcpserver.Options, error) {
@@ -137,7 +137,7 @@ func (o *Options) serverOptions() (*mcpserver.Options, error) {
 		return nil, fmt.Errorf("the default language %q is not in Languages", o.Default)
 	case o.Stdin != "" && !slices.Contains(mcpserver.StdinPolicies(), o.Stdin):
 		return nil, fmt.Errorf("unknown policy %q for standard input", o.Stdin)
-	case !validPrefix.MatchString(o.Prefix):
+	case !validPrefix().MatchString(o.Prefix):
 		return nil, fmt.Errorf("the prefix %q must have at most 40 letters, digits, _, - and dots", o.Prefix)
 	case o.IdleTimeout != 0 && o.IdleTimeout < MinIdleTimeout:
 		return nil, fmt.Errorf("the idle timeout %v must be at least %v, because a call may take that long", o.IdleTimeout, MinIdleTimeout)

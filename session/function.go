@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/internal/argschema"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // A Function is a function of a program that code in a session can call. [FunctionOf] makes one from
@@ -59,7 +59,7 @@ func (e *CallError) Error() string { return e.Message }
 // MaxFunctionName bounds the name of a function, in bytes.
 const MaxFunctionName = 128 // not in the regexp, because as a repetition count it would cost each monitor 100 kB
 
-var functionNamePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var functionNamePattern = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // FullName returns the name under which the function is called, granted and recorded.
 func (f Function) FullName() string {
@@ -97,7 +97,7 @@ func (f Function) checkNames() error {
 			return errors.New("its name must be at most 128 bytes of visible text")
 		}
 	}
-	if len(name) > MaxFunctionName || !functionNamePattern.MatchString(name) {
+	if len(name) > MaxFunctionName || !functionNamePattern().MatchString(name) {
 		return errors.New("its name must be at most 128 letters, digits and underscores, and not begin with a digit")
 	}
 	return nil

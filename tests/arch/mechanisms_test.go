@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -19,12 +20,14 @@ func TestSmallMechanisms(t *testing.T) {
 	tr := load(t)
 	c := check(t, exceptions{
 		"cmd/internal/jupyter/kernelspec: variable": "Jupyter takes a relative XDG_DATA_HOME, too, and looks for kernels below it",
+		"otelturnstone: pattern":                    "it is not part of the program",
 	})
-	homes := map[string]string{"links": "internal/paths", "replacement": "internal/atomicfile", "variable": "internal/userdirs"}
+	homes := map[string]string{"links": "internal/paths", "replacement": "internal/atomicfile", "variable": "internal/userdirs", "pattern": "internal/text"}
 	advice := map[string]string{
 		"links":       "filepath.EvalSymlinks: choose paths.Real, RealOrSame or RealOrEmpty by what an absent path means",
 		"replacement": "a temporary file that is renamed: use atomicfile.Write or Create",
 		"variable":    "an XDG variable is read: use userdirs",
+		"pattern":     "every start compiles a regular expression: use text.Pattern",
 	}
 	used := make(map[string]bool)
 	for _, p := range tr.pkgs {
@@ -57,7 +60,8 @@ func TestSmallMechanisms(t *testing.T) {
 var xdgVariable = regexp.MustCompile(`^XDG_[A-Z_]+$`)
 
 // ownMechanisms returns where a file implements a mechanism that has a home elsewhere, by kind: it
-// resolves "links", writes the "replacement" of a file, or reads a "variable" of XDG.
+// resolves "links", writes the "replacement" of a file, reads a "variable" of XDG, or compiles a
+// "pattern" for a package variable.
 func ownMechanisms(f *ast.File) map[string][]ast.Node {
 	found := make(map[string][]ast.Node)
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -78,6 +82,9 @@ func ownMechanisms(f *ast.File) map[string][]ast.Node {
 		return true
 	})
 	for _, d := range f.Decls {
+		if g, ok := d.(*ast.GenDecl); ok {
+			found["pattern"] = append(found["pattern"], compiledPatterns(f, g)...)
+		}
 		var makes, renames ast.Node
 		ast.Inspect(d, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok {
@@ -94,6 +101,21 @@ func ownMechanisms(f *ast.File) map[string][]ast.Node {
 			found["replacement"] = append(found["replacement"], renames)
 		}
 	}
+	maps.DeleteFunc(found, func(_ string, nodes []ast.Node) bool { return len(nodes) == 0 })
+	return found
+}
+
+// compiledPatterns returns where the initial values of package variables compile a regular expression.
+// A function literal does so only when it is called.
+func compiledPatterns(f *ast.File, d *ast.GenDecl) []ast.Node {
+	var found []ast.Node
+	ast.Inspect(d, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && isFrom(f, s, "regexp", "MustCompile") {
+			found = append(found, s)
+		}
+		_, literal := n.(*ast.FuncLit)
+		return !literal
+	})
 	return found
 }
 
@@ -139,6 +161,10 @@ func TestSmallMechanisms_Rule(t *testing.T) {
 		"a variable in a map":          {`"os"`, "_ = env[`XDG_DATA_HOME`]", "variable"},
 		"an entry":                     {`"strings"`, `strings.HasPrefix(entry, "XDG_CONFIG_HOME=")`, ""},
 		"a list of names":              {`"os"`, `_ = []string{"XDG_CONFIG_HOME"}`, ""},
+		"a pattern":                    {`"regexp"`, "}\nvar p = regexp.MustCompile(`a`)\nfunc g() {", "pattern"},
+		"one in a table":               {`"regexp"`, "}\nvar p = []any{regexp.MustCompile(`a`)}\nfunc g() {", "pattern"},
+		"one that a call compiles":     {`"regexp"`, "}\nvar p = func() any { return regexp.MustCompile(`a`) }\nfunc g() {", ""},
+		"one in a function":            {`"regexp"`, "regexp.MustCompile(`a`)", ""},
 	} {
 		source := "package p\nimport (" + test.imports + ")\nfunc f() {\n" + test.body + "\n}\n"
 		f, err := parser.ParseFile(token.NewFileSet(), "p.go", source, parser.SkipObjectResolution)

@@ -3,7 +3,6 @@ package render
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -83,10 +82,10 @@ const (
 var (
 	stackHeadEnd = []byte("):") // the end of both heads
 
-	framePath = regexp.MustCompile(`^  File "([^"]+)", line \d+`)
+	framePath = text.Pattern(`^  File "([^"]+)", line \d+`)
 
 	// libraryPath matches the paths of Python's own modules and of installed ones.
-	libraryPath = regexp.MustCompile(`^(.*/(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*|Lib|python\d+\.zip)/|<frozen |[^/<].*\.p[yx][xi]$)`)
+	libraryPath = text.Pattern(`^(.*/(?:site-packages|dist-packages|lib(?:64)?/python3[.\d]*|Lib|python\d+\.zip)/|<frozen |[^/<].*\.p[yx][xi]$)`)
 )
 
 // foldFrames replaces the inner frames of libraries in a traceback by a note. From the
@@ -141,7 +140,7 @@ type traceFrame struct {
 func (r *renderer) readFrames(rows []renderRow, i int, prefix string) (frames []traceFrame, end int) {
 	head := &rows[i-1]
 	for i < len(rows) && r.isContinuation(head, &rows[i], prefix) {
-		path := framePath.FindStringSubmatch(strings.TrimPrefix(string(r.rowText(&rows[i])), prefix))
+		path := framePath().FindStringSubmatch(strings.TrimPrefix(string(r.rowText(&rows[i])), prefix))
 		if path == nil {
 			break
 		}
@@ -158,7 +157,7 @@ func pathInLibrary(path string) string {
 	if strings.Contains(path, `\`) {
 		path = strings.ReplaceAll(path, `\`, "/")
 	}
-	at := libraryPath.FindStringSubmatch(path)
+	at := libraryPath().FindStringSubmatch(path)
 	switch {
 	case at == nil:
 		return ""

@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/workers/internal/discovery"
 )
 
-var requiresPython = regexp.MustCompile(`(?m)^[ \t]*requires-python[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')`)
+var requiresPython = text.Pattern(`(?m)^[ \t]*requires-python[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')`)
 
 // maxMinor is the newest Python 3 whose name is looked for on PATH.
 const maxMinor = 40
@@ -49,7 +49,7 @@ func (f *finder) requiredCandidates() []Candidate {
 }
 
 // specifier matches one condition of PEP 440.
-var specifier = regexp.MustCompile(`^(?:~=|===?|!=|<=?|>=?)\s*v?\d+(?:\.\d+)*(?:\.\*|[-._]?(?:a|b|c|rc|alpha|beta|pre|preview|post|dev)[-._]?\d*)*$`)
+var specifier = text.Pattern(`^(?:~=|===?|!=|<=?|>=?)\s*v?\d+(?:\.\d+)*(?:\.\*|[-._]?(?:a|b|c|rc|alpha|beta|pre|preview|post|dev)[-._]?\d*)*$`)
 
 // CheckRequires returns an error unless the text is a list of conditions for a version, such as
 // ">=3.11,<4", as PEP 440 defines it.
@@ -61,7 +61,7 @@ func CheckRequires(requires string) error {
 		}
 		operand := strings.TrimLeft(one, "<>=!~ ")
 		switch {
-		case !specifier.MatchString(one):
+		case !specifier().MatchString(one):
 			return fmt.Errorf("%q is not a condition for a version; write one such as >=3.11", one)
 		case strings.HasSuffix(operand, ".*") && !strings.HasPrefix(one, "==") && !strings.HasPrefix(one, "!="),
 			strings.HasPrefix(one, "~=") && !strings.Contains(operand, "."):
@@ -78,11 +78,11 @@ func MeetsRequires(requires, version string) bool {
 }
 
 // releaseNumbers matches the numbers of a version, without a prefix or a suffix such as rc1.
-var releaseNumbers = regexp.MustCompile(`^v?(\d+(?:\.\d+){0,2})`)
+var releaseNumbers = text.Pattern(`^v?(\d+(?:\.\d+){0,2})`)
 
 // parseRelease returns the first three numbers of a version, or nil.
 func parseRelease(text string) discovery.Version {
-	found := releaseNumbers.FindStringSubmatch(text)
+	found := releaseNumbers().FindStringSubmatch(text)
 	if found == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (f *finder) requirementProblem(v discovery.Version) string {
 		if err != nil {
 			continue
 		}
-		if found := requiresPython.FindSubmatch(text); found != nil {
+		if found := requiresPython().FindSubmatch(text); found != nil {
 			if wanted := string(found[1]) + string(found[2]); !specifiersAllow(wanted, v) {
 				return fmt.Sprintf("not Python %s, which %s requires; create an environment with that version, as uv sync does", strings.TrimSpace(wanted), path)
 			}

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // maxEnvFileBytes bounds the size of a file of variables.
 const maxEnvFileBytes = 1 << 20
 
 // VariableName matches a name that an environment variable of a session may have.
-var VariableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var VariableName = text.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // readEnvFile reads a file of lines NAME=VALUE, as "K=V".
 func readEnvFile(path string) ([]string, error) {
@@ -54,7 +55,7 @@ func parseEnvLine(line string) (string, error) {
 	switch {
 	case !ok:
 		return "", errors.New("not NAME=VALUE")
-	case !VariableName.MatchString(name):
+	case !VariableName().MatchString(name):
 		return "", fmt.Errorf("%q is not a valid variable name", name)
 	case strings.ContainsRune(value, 0):
 		return "", errors.New("a variable cannot hold a NUL")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/turnstone-repl/turnstone/client/remote"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdflags"
 	"github.com/turnstone-repl/turnstone/cmd/internal/cmdkit"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -137,11 +137,11 @@ func ReplyStatus(reply session.Reply) int {
 	return cmdkit.StatusDone
 }
 
-var nonNameChars = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+var nonNameChars = text.Pattern(`[^A-Za-z0-9._-]+`)
 
 // SessionNamePart returns a text as a part of a session's name, or "" if none of it can be one.
 func SessionNamePart(text string) string {
-	return strings.Trim(nonNameChars.ReplaceAllString(text, "-"), "-.")
+	return strings.Trim(nonNameChars().ReplaceAllString(text, "-"), "-.")
 }
 
 // WarmPoolText describes the sessions that a daemon keeps ready.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -47,12 +46,12 @@ const (
 )
 
 // nameShape matches server names that every client accepts, up to maxName bytes.
-var nameShape = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var nameShape = text.Pattern(`^[A-Za-z0-9_-]+$`)
 
 const maxName = 64
 
 // ValidName reports whether all clients accept a name.
-func ValidName(name string) bool { return len(name) <= maxName && nameShape.MatchString(name) }
+func ValidName(name string) bool { return len(name) <= maxName && nameShape().MatchString(name) }
 
 // maxInstallAttempts bounds how often a file is read again because another program has changed it.
 const maxInstallAttempts = 10

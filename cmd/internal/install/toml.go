@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"sort"
 	"strconv"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // tomlFormat edits TOML: an entry is a separate table, [a.b], at the end of the file.
@@ -257,14 +258,14 @@ func tomlLine(s configSetting) string {
 func tomlKey(at []string) string {
 	parts := make([]string, len(at))
 	for i, name := range at {
-		if parts[i] = name; !bareKey.MatchString(name) {
+		if parts[i] = name; !bareKey().MatchString(name) {
 			parts[i] = tomlString(name)
 		}
 	}
 	return strings.Join(parts, ".")
 }
 
-var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var bareKey = text.Pattern(`^[A-Za-z0-9_-]+$`)
 
 // tomlString returns a basic string. All of JSON's escapes are valid in TOML, but JSON does not
 // escape one control character.

@@ -14,13 +14,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/internal/shellword"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/internal/toolenv"
 )
 
@@ -244,9 +244,9 @@ func goBinWords(dir string) []string {
 }
 
 // pseudoVersion matches the end of a version that the go command generates for an untagged commit.
-var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
+var pseudoVersion = text.Pattern(`[-.]\d{14}-[0-9a-f]{12}$`)
 
 // isReleased reports whether a version is the name of a tag.
 func isReleased(version string) bool {
-	return strings.HasPrefix(version, "v") && !strings.Contains(version, "+dirty") && !pseudoVersion.MatchString(version)
+	return strings.HasPrefix(version, "v") && !strings.Contains(version, "+dirty") && !pseudoVersion().MatchString(version)
 }

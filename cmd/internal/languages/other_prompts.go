@@ -2,9 +2,10 @@ package languages
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // ipythonCommands maps commands of IPython to the plain Python or repl equivalent.
@@ -29,9 +30,9 @@ var ipythonCommands = map[string]string{
 }
 
 var (
-	helpPattern  = regexp.MustCompile(`^(?:\?{1,2}\s*([\w.]+)|([\w.]+)\s*\?{1,2})$`)
-	magicPattern = regexp.MustCompile(`^%{1,2}(\w+)`)
-	shellPattern = regexp.MustCompile(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, except before an operator
+	helpPattern  = text.Pattern(`^(?:\?{1,2}\s*([\w.]+)|([\w.]+)\s*\?{1,2})$`)
+	magicPattern = text.Pattern(`^%{1,2}(\w+)`)
+	shellPattern = text.Pattern(`^(pip3?|uv|conda|mamba|git)\s+([a-z]+)\b`) // never Python, except before an operator
 )
 
 // shellJobScript runs a command as a shell runs a foreground job, in a separate process group.
@@ -62,17 +63,17 @@ func translatePythonInput(code string) (string, error) {
 		return fmt.Sprintf(`%s() if type(%[1]s).__module__ == "_sitebuiltins" else %[1]s`, line), nil
 	case strings.HasPrefix(line, "!") && !strings.Contains(line, "\n") && strings.TrimLeft(line, "! \t") != "":
 		return programCode(fmt.Sprintf(shellJobScript, pythonString(strings.TrimLeft(line, "! \t")))), nil
-	case helpPattern.MatchString(line):
-		found := helpPattern.FindStringSubmatch(line)
+	case helpPattern().MatchString(line):
+		found := helpPattern().FindStringSubmatch(line)
 		return "help(" + found[1] + found[2] + ")", nil
-	case magicPattern.MatchString(line):
-		name := magicPattern.FindStringSubmatch(line)[1]
+	case magicPattern().MatchString(line):
+		name := magicPattern().FindStringSubmatch(line)[1]
 		if plain, ok := ipythonCommands[name]; ok {
 			return "", fmt.Errorf("%%%s is a command of IPython; instead, use: %s", name, plain)
 		}
 		return "", fmt.Errorf("%%%s is a command of IPython; it does not work here", name)
-	case shellPattern.MatchString(line) && !strings.Contains(line, "\n"):
-		words := shellPattern.FindStringSubmatch(line)
+	case shellPattern().MatchString(line) && !strings.Contains(line, "\n"):
+		words := shellPattern().FindStringSubmatch(line)
 		if !slices.Contains([]string{"if", "in", "is", "and", "or", "not", "for"}, words[2]) {
 			return "", fmt.Errorf("%s is a command of the shell; instead, use: !%s", words[1], line)
 		}

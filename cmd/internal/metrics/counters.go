@@ -2,12 +2,12 @@ package metrics
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -17,7 +17,7 @@ import (
 const maxLanguages, otherLanguage = 32, "other"
 
 // plainName matches the name of a language that can be a label.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_.:+-]{1,64}$`)
+var plainName = text.Pattern(`^[A-Za-z0-9_.:+-]{1,64}$`)
 
 // turnBounds are the upper bounds of the histogram of turns, in seconds.
 var turnBounds = [...]float64{0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 600, 3600}
@@ -90,7 +90,7 @@ func (c *Counters) ofLanguage(language string) *languageCounters {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := *c.languages.Load()
-	if len(known) >= maxLanguages || !plainName.MatchString(language) {
+	if len(known) >= maxLanguages || !plainName().MatchString(language) {
 		language = otherLanguage
 	}
 	if l := known[language]; l != nil {

@@ -5,12 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
 	"github.com/turnstone-repl/turnstone/internal/paths"
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // rejectShared removes from a request everything that leads into its session directories.
@@ -50,7 +50,7 @@ func rejectSessionProgram(program string) error {
 }
 
 // venvHome matches the directory of the Python from which a virtual environment was made.
-var venvHome = regexp.MustCompile(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
+var venvHome = text.Pattern(`(?m)^\s*home\s*=\s*(.*?)\s*$`)
 
 // basePython returns the request's Python, or the Python from which its virtual environment was
 // made.
@@ -64,7 +64,7 @@ func (r *InstallRequest) basePython() (string, error) {
 		bin := filepath.Dir(python)
 		config, _ := os.ReadFile(filepath.Join(bin, "pyvenv.cfg"))
 		above, _ := os.ReadFile(filepath.Join(bin, "..", "pyvenv.cfg"))
-		home := venvHome.FindSubmatch(slices.Concat(config, []byte("\n"), above))
+		home := venvHome().FindSubmatch(slices.Concat(config, []byte("\n"), above))
 		if home == nil {
 			return python, nil
 		}

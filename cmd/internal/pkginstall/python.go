@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +15,9 @@ import (
 
 // pythonName matches the start of a requirement: the name of a project, which cannot be an option.
 // The installer checks the rest.
-var pythonName = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`)
+var pythonName = text.Pattern(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`)
 
-var pythonSeparators = regexp.MustCompile(`[-_.]+`)
+var pythonSeparators = text.Pattern(`[-_.]+`)
 
 // probeScript prints the properties on which compiled packages depend, and pip's version.
 const probeScript = `
@@ -47,7 +46,7 @@ print(sysconfig.get_path("purelib"), sys.base_prefix + "/lib/python3/dist-packag
 // and a sitecustomize.py may lead to code of a session.
 var isolatedFlags = []string{"-I", "-S"}
 
-var pipVersion = regexp.MustCompile(`(?m)^__version__ = "(.+)"`)
+var pipVersion = text.Pattern(`(?m)^__version__ = "(.+)"`)
 
 // Python installs Python packages. It uses uv if it is on PATH, otherwise the interpreter's own
 // pip, otherwise the pip of a virtual environment.
@@ -56,12 +55,12 @@ func Python() *Tool {
 		language: "Python",
 		path:     "PYTHONPATH",
 		canonical: func(name string) (string, error) {
-			project := pythonName.FindString(name)
+			project := pythonName().FindString(name)
 			if project == "" {
 				return "", fmt.Errorf("%q is not a Python requirement; write it as for pip, such as numpy or 'numpy>=2'", name)
 			}
 			// PEP 503: all spellings of a project's name are equal.
-			canonical := strings.ToLower(pythonSeparators.ReplaceAllString(project, "-"))
+			canonical := strings.ToLower(pythonSeparators().ReplaceAllString(project, "-"))
 			return canonical + strings.TrimSpace(name[len(project):]), nil
 		},
 		probe:   probePython,
@@ -110,7 +109,7 @@ func probeForeignPython(ctx context.Context, r *InstallRequest, dir string) (run
 			continue
 		}
 		code, err := os.ReadFile(filepath.Join(pip, "__init__.py"))
-		if version := pipVersion.FindSubmatch(code); err == nil && version != nil {
+		if version := pipVersion().FindSubmatch(code); err == nil && version != nil {
 			f.pipDir, f.installer = pip, string(version[1])
 			break
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,7 @@ import (
 )
 
 // rName matches a package's name as defined in R's manual.
-var rName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.]*[A-Za-z0-9]$`)
+var rName = text.Pattern(`^[A-Za-z][A-Za-z0-9.]*[A-Za-z0-9]$`)
 
 //go:embed examine.R
 var probeScriptR string
@@ -39,7 +38,7 @@ func R() *Tool {
 		language: "R",
 		path:     "R_LIBS",
 		canonical: func(name string) (string, error) {
-			if !rName.MatchString(name) {
+			if !rName().MatchString(name) {
 				return "", fmt.Errorf("%q is not the name of an R package; use a name such as jsonlite", name)
 			}
 			return name, nil

@@ -17,7 +17,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -35,7 +34,7 @@ const maxFileBytes = 64 << 20
 const endLine = "# ///"
 
 // startLine matches the first line of a block, and captures its type.
-var startLine = regexp.MustCompile(`^# /// ([a-zA-Z0-9-]+)$`)
+var startLine = text.Pattern(`^# /// ([a-zA-Z0-9-]+)$`)
 
 // scriptType is the type of the only block that is read. Tools must not read other types.
 const scriptType = "script"
@@ -85,7 +84,7 @@ func Parse(source []byte) (b Block, found bool, err error) {
 	start := 0 // line number of the block, from 1
 	var content []string
 	for i := 0; i < len(lines); i++ {
-		kind := startLine.FindStringSubmatch(lines[i])
+		kind := startLine().FindStringSubmatch(lines[i])
 		if kind == nil {
 			continue
 		}
@@ -175,7 +174,7 @@ func (b *Block) parseContent(lines []string, start int) error {
 }
 
 // plainKey matches a key that TOML writes without quotes.
-var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,50}$`)
+var plainKey = text.Pattern(`^[A-Za-z0-9_-]{1,50}$`)
 
 // setField sets the field of this name.
 func (b *Block) setField(name string, value any) error {
@@ -210,7 +209,7 @@ func (b *Block) setField(name string, value any) error {
 	case "tool":
 		tools, _ := value.(map[string]any)
 		for _, tool := range slices.Sorted(maps.Keys(tools)) {
-			if !plainKey.MatchString(tool) {
+			if !plainKey().MatchString(tool) {
 				tool = fmt.Sprintf("%q", text.Shorten(tool, 50))
 			}
 			b.Notices = append(b.Notices, fmt.Sprintf("[tool.%s] is ignored; it is for another program", tool))
@@ -223,7 +222,7 @@ func (b *Block) setField(name string, value any) error {
 
 // requirement matches a requirement of PEP 508: a name, then extras, then versions or a URL, and a
 // marker.
-var requirement = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._\s,-]*\]\s*)?` +
+var requirement = text.Pattern(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[A-Za-z0-9._\s,-]*\]\s*)?` +
 	`(?:@\s*[A-Za-z][A-Za-z0-9+.-]*:\S+\s*|\(?\s*` + oneVersion + `(?:,\s*` + oneVersion + `)*,?\s*\)?\s*)?(?:;.*)?$`)
 
 // oneVersion matches one condition for a version.
@@ -232,7 +231,7 @@ const oneVersion = `(?:~=|===?|!=|<=?|>=?)\s*[A-Za-z0-9.*+!_-]+\s*`
 // checkRequirement returns an error unless the text names a project, as for pip. Options, paths and
 // URLs without a name are none.
 func checkRequirement(one string) error {
-	if !requirement.MatchString(strings.TrimSpace(one)) || strings.ContainsFunc(one, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if !requirement().MatchString(strings.TrimSpace(one)) || strings.ContainsFunc(one, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return fmt.Errorf("dependencies: %q is not a requirement; write it as for pip, such as \"numpy\" or \"numpy>=2\"", text.Shorten(one, 100))
 	}
 	return nil

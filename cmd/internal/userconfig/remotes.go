@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -61,10 +60,10 @@ func RemotesFile(getenv func(string) string) string {
 }
 
 // remoteName matches words that every shell leaves unchanged, and that can precede the name of a session.
-var remoteName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+var remoteName = text.Pattern(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 
 // IsRemoteName reports whether a remote may have that name.
-func IsRemoteName(name string) bool { return remoteName.MatchString(name) }
+func IsRemoteName(name string) bool { return remoteName().MatchString(name) }
 
 // ReadRemotes reads the file. A missing file is empty. An error names the line. The file contains
 // commands, so only the user may be able to write it.

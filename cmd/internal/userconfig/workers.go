@@ -3,10 +3,11 @@ package userconfig
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // A CustomWorker is an entry of the user for a program that speaks the worker protocol.
@@ -33,10 +34,10 @@ func WorkersFile(getenv func(string) string) string {
 
 // workerName matches names that work as the name of a history file and cannot be mistaken for an
 // option.
-var workerName = regexp.MustCompile(`^[a-z][a-z0-9_+-]{0,31}$`)
+var workerName = text.Pattern(`^[a-z][a-z0-9_+-]{0,31}$`)
 
 // IsWorkerName reports whether a worker may have that name.
-func IsWorkerName(name string) bool { return workerName.MatchString(name) }
+func IsWorkerName(name string) bool { return workerName().MatchString(name) }
 
 // ReadWorkers reads the file. A missing file is empty. An error names the line.
 func ReadWorkers(path string) (map[string]CustomWorker, error) {

@@ -7,11 +7,11 @@ import (
 	"encoding/base64"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
@@ -155,13 +155,13 @@ const heightScript = `{const root=document.documentElement;let width,least,left;
 	`if(root.scrollHeight>innerHeight)least=root.scrollHeight;parent.postMessage({height:Math.max(least,root.offsetHeight)},"*")};` +
 	`addEventListener("DOMContentLoaded",()=>{new ResizeObserver(tell).observe(root);addEventListener("resize",tell)})}`
 
-var connectingTags = regexp.MustCompile(`(?i)<(link|meta|iframe)`)
+var connectingTags = text.Pattern(`(?i)<(link|meta|iframe)`)
 
 // disconnectHTML returns HTML without elements that could open a connection or move the frame: no policy
 // stops a link that requests a connection, or such a link in the srcdoc of a frame. Links and meta
 // elements have no other use here; a frame gets its document once scripts may run.
 func disconnectHTML(html []byte) []byte {
-	return connectingTags.ReplaceAllFunc(html, func(tag []byte) []byte {
+	return connectingTags().ReplaceAllFunc(html, func(tag []byte) []byte {
 		if len(tag) == len("<iframe") {
 			return []byte("<x-iframe")
 		}

@@ -4,19 +4,19 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/turnstone-repl/turnstone/internal/mcpserver/clientprofile"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 	"github.com/turnstone-repl/turnstone/timeline"
 )
 
 // alternateScreen matches the switches of a terminal's mode for full-screen programs. On a real
 // terminal, their drawing also disappears when they leave it.
-var alternateScreen = regexp.MustCompile(`\x1b\[\?(?:1049|1047|47)([hl])`)
+var alternateScreen = text.Pattern(`\x1b\[\?(?:1049|1047|47)([hl])`)
 
 // A mainScreen has the events without the text on the alternate screen.
 type mainScreen struct {
@@ -38,7 +38,7 @@ func withoutAlternateScreen(events []timeline.Event, before bool) mainScreen {
 		case endsScreen(e):
 			rest = append(rest, plainTextOf(behind)...)
 			now, behind = false, nil
-		case ok && !e.BetweenTurns && (now || alternateScreen.Match(text.Data)):
+		case ok && !e.BetweenTurns && (now || alternateScreen().Match(text.Data)):
 			if rest == nil {
 				rest = append(make([]timeline.Event, 0, len(events)), events[:i]...)
 			}
@@ -85,7 +85,7 @@ func splitAtSwitches(e timeline.Event, text timeline.Text, before bool) splitTex
 	data, line := text.Data, e.Line
 	for {
 		end, next := len(data), len(data)
-		switched := alternateScreen.FindSubmatchIndex(data)
+		switched := alternateScreen().FindSubmatchIndex(data)
 		if switched != nil {
 			end, next = switched[0], switched[1]
 		}
@@ -126,10 +126,10 @@ func lineAfter(line int, text []byte) int {
 var (
 	// cursorMovement matches what only a drawing contains: a new place of the cursor, or the removal
 	// of text.
-	cursorMovement = regexp.MustCompile(`\x1b(?:\[[0-9;]*[A-HJLMSTXdf]|[78M])`)
+	cursorMovement = text.Pattern(`\x1b(?:\[[0-9;]*[A-HJLMSTXdf]|[78M])`)
 
 	// rowMovement matches the movements that start another piece of a drawing.
-	rowMovement = regexp.MustCompile(`\x1b\[[0-9;]*[A-FHdf]`)
+	rowMovement = text.Pattern(`\x1b\[[0-9;]*[A-FHdf]`)
 )
 
 // maxLeftDrawing bounds what is shown of a drawing that was left on the alternate screen, in bytes.
@@ -141,7 +141,7 @@ const maxLeftDrawing = 1000
 func plainTextOf(behind []timeline.Event) []timeline.Event {
 	lastDrawn := -1
 	for i, e := range behind {
-		if cursorMovement.Match(e.Body.(timeline.Text).Data) {
+		if cursorMovement().Match(e.Body.(timeline.Text).Data) {
 			lastDrawn = i
 		}
 	}
@@ -154,7 +154,7 @@ func plainTextOf(behind []timeline.Event) []timeline.Event {
 	}
 	last := behind[lastDrawn]
 	text := last.Body.(timeline.Text)
-	movements := cursorMovement.FindAllIndex(text.Data, -1)
+	movements := cursorMovement().FindAllIndex(text.Data, -1)
 	end := movements[len(movements)-1][1]
 	drawn = append(drawn, text.Data[:end]...)
 	plain := []timeline.Event{withText(behind[0], 0, text, endOfDrawing(drawn))}
@@ -166,7 +166,7 @@ func plainTextOf(behind []timeline.Event) []timeline.Event {
 
 // endOfDrawing returns the last pieces of a drawing, one a line.
 func endOfDrawing(drawn []byte) []byte {
-	pieces := strings.Split(timeline.TerminalText(rowMovement.ReplaceAllString(string(drawn), "\n")), "\n")
+	pieces := strings.Split(timeline.TerminalText(rowMovement().ReplaceAllString(string(drawn), "\n")), "\n")
 	pieces = slices.DeleteFunc(pieces, func(piece string) bool { return strings.TrimSpace(piece) == "" })
 	first, size := len(pieces), 0
 	for first > 0 && size+len(pieces[first-1]) < maxLeftDrawing {

@@ -1,8 +1,9 @@
 package reply
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // A Wording adapts texts for a model to the server that has the tools. The zero Wording is that of
@@ -17,7 +18,7 @@ type Wording struct {
 }
 
 // toolNames matches the names of the tools in a text of this program.
-var toolNames = regexp.MustCompile(`\brepl(_output|_interrupt|_reset|_sessions| creates)\b`)
+var toolNames = text.Pattern(`\brepl(_output|_interrupt|_reset|_sessions| creates)\b`)
 
 // NameTools returns a text with the prefix before each name of a tool. Only texts of this program
 // may be passed: the words of others are changed as well.
@@ -25,7 +26,7 @@ func (w Wording) NameTools(text string) string {
 	if w.Prefix == "" {
 		return text
 	}
-	return toolNames.ReplaceAllString(text, strings.ReplaceAll(w.Prefix, "$", "$$")+"$0")
+	return toolNames().ReplaceAllString(text, strings.ReplaceAll(w.Prefix, "$", "$$")+"$0")
 }
 
 // StartAdvice tells the model what to do without an interpreter.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/environ"
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/sandbox"
 )
 
@@ -24,11 +25,11 @@ type ConfigSource struct {
 // A registryKind is a kind of package registry, with the places where its address is configured.
 // Only the files of the user and the machine count: a session may write those of its workspace.
 type registryKind struct {
-	publicHosts []string          // used if nothing is configured
-	variables   []string          // environment variables with addresses, or names and addresses
-	files       []string          // relative to the home directory, absolute, or from a variable: "$NAME" or "$NAME/file"
-	linePattern *regexp.Regexp    // matches the lines that may name an address
-	companions  map[string]string // further host of a registry, by its host
+	publicHosts []string              // used if nothing is configured
+	variables   []string              // environment variables with addresses, or names and addresses
+	files       []string              // relative to the home directory, absolute, or from a variable: "$NAME" or "$NAME/file"
+	linePattern func() *regexp.Regexp // matches the lines that may name an address
+	companions  map[string]string     // further host of a registry, by its host
 }
 
 var registryKinds = []registryKind{
@@ -42,24 +43,24 @@ var registryKinds = []registryKind{
 			"/etc/pip.conf", ".pip/pip.conf", ".config/pip/pip.conf", "$XDG_CONFIG_HOME/pip/pip.conf", "$PIP_CONFIG_FILE",
 			"/etc/uv/uv.toml", ".config/uv/uv.toml", "$XDG_CONFIG_HOME/uv/uv.toml", "$UV_CONFIG_FILE",
 		},
-		linePattern: regexp.MustCompile(`(?i)^\s*(extra[-_])?index[-_]url|^\s*find[-_]links|^\s*url\s*=|^\s*(index|default[-_]index)\s*=|^\s+\S*https?://`),
+		linePattern: text.Pattern(`(?i)^\s*(extra[-_])?index[-_]url|^\s*find[-_]links|^\s*url\s*=|^\s*(index|default[-_]index)\s*=|^\s+\S*https?://`),
 		companions:  map[string]string{"pypi.org": "files.pythonhosted.org", "test.pypi.org": "test-files.pythonhosted.org"},
 	},
 	{
 		publicHosts: []string{"registry.npmjs.org"},
 		variables:   []string{"NPM_CONFIG_REGISTRY", "npm_config_registry", "YARN_NPM_REGISTRY_SERVER"},
 		files:       []string{"/etc/npmrc", "/usr/etc/npmrc", ".npmrc", "$NPM_CONFIG_USERCONFIG", "$npm_config_userconfig"},
-		linePattern: regexp.MustCompile(`^\s*(@[\w.-]+:)?registry\s*=`),
+		linePattern: text.Pattern(`^\s*(@[\w.-]+:)?registry\s*=`),
 	},
 	{
 		publicHosts: []string{"cloud.r-project.org", "cran.r-project.org", "cran.rstudio.com"},
 		variables:   []string{"CRAN", "R_REPOSITORIES_URL", "RENV_CONFIG_REPOS_OVERRIDE"},
 		files:       []string{"/etc/R/Rprofile.site", "/usr/lib/R/etc/Rprofile.site", "/usr/local/lib/R/etc/Rprofile.site", ".Rprofile", "$R_PROFILE", "$R_PROFILE_USER", "$R_HOME/etc/Rprofile.site"},
-		linePattern: regexp.MustCompile(`(?i)^[^#]*(repos|CRAN)\b`),
+		linePattern: text.Pattern(`(?i)^[^#]*(repos|CRAN)\b`),
 	},
 }
 
-var addressPattern = regexp.MustCompile(`https?://(\[[0-9a-fA-F:.]+\])?[^\s"',;)\]}<>]+`)
+var addressPattern = text.Pattern(`https?://(\[[0-9a-fA-F:.]+\])?[^\s"',;)\]}<>]+`)
 
 // ExpandHosts replaces sandbox.PackageHosts in a list with the hosts of the registries.
 func ExpandHosts(hosts []string, s ConfigSource) []string {
@@ -92,7 +93,7 @@ func (r registryKind) configuredHosts(s ConfigSource) []string {
 			found = append(found, h)
 		}
 	}
-	for _, a := range addressPattern.FindAllString(strings.Join(texts, "\n"), -1) {
+	for _, a := range addressPattern().FindAllString(strings.Join(texts, "\n"), -1) {
 		if h, ok := hostPattern(a); ok {
 			add(h)
 			if name, port, ok := strings.Cut(h, ":"); ok && r.companions[name] != "" {
@@ -144,7 +145,7 @@ func (s ConfigSource) configPath(file string) string {
 // matchingLines returns the lines of a text that may name addresses.
 func (r registryKind) matchingLines(text []byte) (lines []string) {
 	for line := range strings.Lines(string(text)) {
-		if r.linePattern.MatchString(line) {
+		if r.linePattern().MatchString(line) {
 			lines = append(lines, line)
 		}
 	}

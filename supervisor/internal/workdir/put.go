@@ -9,12 +9,12 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -67,14 +67,14 @@ type put struct {
 }
 
 // transferID is the form of FilePiece.Transfer.
-var transferID = regexp.MustCompile(`^[A-Za-z0-9_-]{16,64}$`)
+var transferID = text.Pattern(`^[A-Za-z0-9_-]{16,64}$`)
 
 // Take takes a piece. It waits for the pieces before it, until ctx ends. dir is asked for only where a
 // name is created.
 func (p *Puts) Take(ctx context.Context, dir func() (Dir, error), piece session.FilePiece) (session.PutProgress, error) {
 	var none session.PutProgress
 	switch {
-	case !transferID.MatchString(piece.Transfer):
+	case !transferID().MatchString(piece.Transfer):
 		return none, session.Errorf(session.KindInvalid, "transfer: use 16 to 64 letters, digits, hyphens and underscores, chosen at random for each file")
 	case piece.Abort:
 		p.abort(piece.Transfer)

@@ -108,7 +108,7 @@ func addInstallFlags(f *flag.FlagSet) func(args []string) (*installRequest, erro
 		}
 		i.server.Env = env
 		for _, name := range env {
-			if !cmdflags.VariableName.MatchString(name) {
+			if !cmdflags.VariableName().MatchString(name) {
 				return nil, cmdkit.UsageErrorf("--env %q: give only the name of a variable; the client passes on its value", name)
 			}
 		}

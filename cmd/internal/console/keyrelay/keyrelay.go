@@ -10,10 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
+	"github.com/turnstone-repl/turnstone/internal/text"
 	"github.com/turnstone-repl/turnstone/session"
 )
 
@@ -101,12 +101,12 @@ func drawScreen(s session.Screen, rows int) string {
 
 // drawingEnd matches what only a drawing contains: a new place of the cursor, the removal of text, or
 // a switch to or from the alternate screen.
-var drawingEnd = regexp.MustCompile(`\x1b(?:\[[0-9;]*[A-HJLMSTXdf]|[78M]|\[\?(?:1049|1047|47)[hl])`)
+var drawingEnd = text.Pattern(`\x1b(?:\[[0-9;]*[A-HJLMSTXdf]|[78M]|\[\?(?:1049|1047|47)[hl])`)
 
 // AfterDrawing returns the end of some output: the text that follows a drawing. A program may end
 // without leaving the alternate screen, and then code prints there.
 func AfterDrawing(output []byte) []byte {
-	if ends := drawingEnd.FindAllIndex(output, -1); ends != nil {
+	if ends := drawingEnd().FindAllIndex(output, -1); ends != nil {
 		return output[ends[len(ends)-1][1]:]
 	}
 	return output

@@ -49,7 +49,7 @@ func UserDir(getenv func(string) string) (string, error) {
 func PrefixDir(prefix string) string { return filepath.Join(prefix, "share", "jupyter", "kernels") }
 
 // IsKernelName reports whether Jupyter accepts this as the name of a kernel.
-func IsKernelName(name string) bool { return kernelName.MatchString(name) }
+func IsKernelName(name string) bool { return kernelName().MatchString(name) }
 
 // ReadOwnerMark returns the mark of a kernelspec in a directory, if this program wrote it.
 func ReadOwnerMark(dir string) (OwnerMark, bool) {

@@ -10,9 +10,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/turnstone-repl/turnstone/internal/text"
 )
 
 // Bounds for reading kernelspecs. A larger kernel.json counts as broken, and further kernels are not listed.
@@ -37,7 +38,7 @@ type KernelSpec struct {
 	env  map[string]string
 }
 
-var kernelName = regexp.MustCompile(`^[a-z0-9._-]+$`)
+var kernelName = text.Pattern(`^[a-z0-9._-]+$`)
 
 // List returns all installed kernels, sorted by name. Of kernels with the same name, it returns the
 // first in the order of the directories. getenv is the environment of the session.
@@ -50,7 +51,7 @@ func List(getenv func(string) string) []KernelSpec {
 		}
 		for _, e := range entries {
 			name := strings.ToLower(e.Name())
-			if _, taken := found[name]; taken || !kernelName.MatchString(name) || len(found) == maxKernels {
+			if _, taken := found[name]; taken || !kernelName().MatchString(name) || len(found) == maxKernels {
 				continue
 			}
 			s, err := Read(filepath.Join(parent, e.Name()))
@@ -142,7 +143,7 @@ func (s *KernelSpec) parseFile(path string) error {
 	return nil
 }
 
-var pythonName = regexp.MustCompile(`^python(3(\.\d+)?)?(\.exe)?$`)
+var pythonName = text.Pattern(`^python(3(\.\d+)?)?(\.exe)?$`)
 
 // Command returns the words of the command that starts the kernel. If the first is "python" or
 // "python3", it is the interpreter of the environment that the kernelspec was found in.
@@ -153,7 +154,7 @@ func (s *KernelSpec) Command(connectionFile string) []string {
 	for i, word := range s.argv {
 		words[i] = fill.Replace(word)
 	}
-	if pythonName.MatchString(s.argv[0]) && python != "" {
+	if pythonName().MatchString(s.argv[0]) && python != "" {
 		words[0] = python
 	}
 	return words
@@ -177,12 +178,12 @@ func (s *KernelSpec) Env(getenv func(string) string) []string {
 	return all
 }
 
-var variableRef = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var variableRef = text.Pattern(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // substituteVariables replaces each ${NAME}, but leaves variables that are not set unchanged, as Jupyter
 // does.
 func substituteVariables(value string, getenv func(string) string) string {
-	return variableRef.ReplaceAllStringFunc(value, func(use string) string {
+	return variableRef().ReplaceAllStringFunc(value, func(use string) string {
 		return cmp.Or(getenv(use[2:len(use)-1]), use)
 	})
 }
