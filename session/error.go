@@ -122,6 +122,10 @@ var (
 )
 
 // Errorf returns an error of a kind with a formatted message.
+//
+// Errors are rare and callers many, so a copy in each would only make programs larger.
+//
+//go:noinline
 func Errorf(kind Kind, format string, args ...any) error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }

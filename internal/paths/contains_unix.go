@@ -9,6 +9,9 @@ import "strings"
 // because ".." and "." are names like any other here. One slash at the end of either path does not
 // matter, so "/" contains every absolute path; "" stands for "/". A relative path can only be below
 // a relative dir.
+// It has many callers, which a copy of it would make larger.
+//
+//go:noinline
 func Contains(dir, path string) bool {
 	dir = strings.TrimSuffix(dir, "/")
 	return strings.HasPrefix(path, dir) && (len(path) == len(dir) || path[len(dir)] == '/')

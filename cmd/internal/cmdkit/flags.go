@@ -18,6 +18,10 @@ type UsageError struct{ message string }
 func (e *UsageError) Error() string { return e.message }
 
 // UsageErrorf returns a UsageError with a formatted message.
+//
+// Errors are rare and callers many, so a copy in each would only make programs larger.
+//
+//go:noinline
 func UsageErrorf(format string, args ...any) error {
 	return &UsageError{message: fmt.Sprintf(format, args...)}
 }

@@ -46,11 +46,19 @@ type Error struct {
 func (e *Error) Error() string { return e.Message }
 
 // Errorf returns an Error with a formatted message.
+//
+// Errors are rare and callers many, so a copy in each would only make programs larger.
+//
+//go:noinline
 func Errorf(code int, kind, format string, args ...any) *Error {
 	return &Error{Code: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
 // InvalidParams returns the error for missing or invalid params. The message names the parameter.
+//
+// Errors are rare and callers many, so a copy in each would only make programs larger.
+//
+//go:noinline
 func InvalidParams(format string, args ...any) *Error {
 	return Errorf(CodeInvalidParams, KindInvalidParams, format, args...)
 }
