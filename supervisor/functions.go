@@ -8,6 +8,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -188,7 +189,7 @@ func (f *functionRegistry) findFunction(name string) (*checkedFunction, error) {
 	}
 	names := slices.Sorted(maps.Keys(f.byName))
 	distance := func(other string) int { return text.Distance(comparableName(name), comparableName(other)) }
-	slices.SortStableFunc(names, func(a, b string) int { return distance(a) - distance(b) })
+	sort.SliceStable(names, func(i, j int) bool { return distance(names[i]) < distance(names[j]) })
 	more := ""
 	if len(names) > maxListedNames {
 		more = fmt.Sprintf(" and %d more", len(names)-maxListedNames)

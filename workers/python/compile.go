@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/atomicfile"
@@ -85,7 +85,7 @@ func pruneCache(cache string) error {
 			cached = append(cached, info)
 		}
 	}
-	slices.SortFunc(cached, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	sort.SliceStable(cached, func(i, j int) bool { return cached[i].ModTime().After(cached[j].ModTime()) })
 	for _, old := range cached[min(len(cached), maxCacheFiles):] {
 		err = errors.Join(err, os.Remove(filepath.Join(cache, old.Name())))
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -31,7 +32,7 @@ func (f *finder) requiredCandidates() []Candidate {
 			installed, roots[v.String()] = append(installed, v), filepath.Join(dir, e.Name())
 		}
 	}
-	slices.SortStableFunc(installed, func(a, b discovery.Version) int { return slices.Compare(b, a) })
+	sort.SliceStable(installed, func(i, j int) bool { return slices.Compare(installed[i], installed[j]) > 0 })
 	var found []Candidate
 	for _, v := range installed {
 		found = append(found, environmentCandidate("installed Python "+v.String(), roots[v.String()]))

@@ -177,7 +177,7 @@ func (f *finder) installedCandidates(source string, want discovery.Version) []Ca
 			add(c.Path)
 		}
 	}
-	sort.SliceStable(fit, func(i, j int) bool { return slices.Compare(fit[j].version, fit[i].version) < 0 })
+	sort.SliceStable(fit, func(i, j int) bool { return slices.Compare(fit[i].version, fit[j].version) > 0 })
 	var found []Candidate
 	for _, n := range append(fit, other...) {
 		found = append(found, n.Candidate)

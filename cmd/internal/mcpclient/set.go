@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -231,7 +232,7 @@ func (s *ServerSet) allFunctions() []supervisor.Function {
 // s.mu.
 func (s *toolServer) setTools(tools []*mcp.Tool) {
 	s.tools, s.omitted, s.toolsKnown = nil, nil, true
-	slices.SortStableFunc(tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	sort.SliceStable(tools, func(i, j int) bool { return tools[i].Name < tools[j].Name })
 	seen, all := map[string]bool{}, 0
 	for _, t := range tools {
 		f := s.toolFunction(t)

@@ -9,6 +9,7 @@ import (
 	"html"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -189,7 +190,7 @@ func (s *SecretSet) findSpans(b []byte) []textSpan {
 			all = append(all, textSpan{at, at + len(form)})
 		}
 	}
-	slices.SortStableFunc(all, func(x, y textSpan) int { return x.from - y.from })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].from < all[j].from })
 	merged := all[:0]
 	for _, one := range all {
 		if n := len(merged); n > 0 && one.from < merged[n-1].to {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/turnstone-repl/turnstone/internal/text"
@@ -61,7 +62,9 @@ func List(getenv func(string) string) []KernelSpec {
 			found[name] = s
 		}
 	}
-	return slices.SortedStableFunc(maps.Values(found), func(a, b KernelSpec) int { return cmp.Compare(a.Name, b.Name) })
+	all := slices.Collect(maps.Values(found))
+	sort.SliceStable(all, func(i, j int) bool { return all[i].Name < all[j].Name })
+	return all
 }
 
 // A NotFoundError means that no installed kernel has that name.

@@ -1,12 +1,11 @@
 package plan
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"sort"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/supervisor/internal/sandbox/filestate"
@@ -98,7 +97,7 @@ func (p *Plan) NewGrant(path string, read bool, id string) (*MountGrant, error) 
 			grant.Mounts = append(grant.Mounts, m)
 		}
 	}
-	slices.SortStableFunc(grant.Mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
+	sort.SliceStable(grant.Mounts, func(i, j int) bool { return grant.Mounts[i].Path < grant.Mounts[j].Path })
 	if text, err := json.Marshal(grant); err != nil || len(text) > maxGrantBytes {
 		return nil, fmt.Errorf("the sandbox cannot give a running session access to %s: it contains too many paths that must be protected (%d); choose a subdirectory", path, len(grant.Mounts))
 	}

@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
 	"github.com/turnstone-repl/turnstone/sandbox"
@@ -63,7 +63,7 @@ func NewPlan(s *sandbox.Policy, o Origin) (_ *Plan, notices []string, err error)
 	for _, m := range p.Mounts {
 		plan.Mounts = append(plan.Mounts, m)
 	}
-	slices.SortStableFunc(plan.Mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) }) // parents sort before their children
+	sort.SliceStable(plan.Mounts, func(i, j int) bool { return plan.Mounts[i].Path < plan.Mounts[j].Path }) // parents sort before their children
 	plan.hiddenPaths = p.HiddenPaths
 	plan.watch = newMountWatch(p, written, work, o.Events, func(work, added []string) (*planner, error) {
 		current := newPlanner(o)

@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/turnstone-repl/turnstone/internal/paths"
@@ -361,7 +361,7 @@ func (p *Plan) currentMounts() (mounts []mountlist.Mount) {
 		}
 	}
 	mounts = slices.AppendSeq(mounts, maps.Values(w.pinnedMounts))
-	slices.SortStableFunc(mounts, func(a, b mountlist.Mount) int { return cmp.Compare(a.Path, b.Path) })
+	sort.SliceStable(mounts, func(i, j int) bool { return mounts[i].Path < mounts[j].Path })
 	return mounts
 }
 
