@@ -1,16 +1,16 @@
 package r
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
-	"embed"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -26,14 +26,13 @@ import (
 	"github.com/turnstone-repl/turnstone/workers"
 )
 
-// This command builds the prebuilt binaries. It needs the compilers that it names.
+// This command builds the prebuilt binaries and the archive of their source. It needs the compilers
+// that it names.
 //
 //go:generate ./build-shim
 
-//go:embed src/shim/*.c src/shim/*.h
-var shimSourceFS embed.FS
-
-const shimDir = "src/shim"
+//go:embed prebuilt/source.tar.gz
+var compressedSource []byte // the files of src/shim, which are three times as large
 
 // prebuiltShim returns the shim that was built for this system.
 func prebuiltShim() ([]byte, error) {
@@ -188,17 +187,23 @@ func isMissingHeader(complaint string) bool {
 
 // shimSources returns the source files of the shim, by name.
 func shimSources() (map[string][]byte, error) {
-	entries, err := fs.ReadDir(shimSourceFS, shimDir)
+	z, err := gzip.NewReader(bytes.NewReader(compressedSource))
 	if err != nil {
 		return nil, err
 	}
-	sources := make(map[string][]byte, len(entries))
-	for _, e := range entries {
-		if sources[e.Name()], err = fs.ReadFile(shimSourceFS, path.Join(shimDir, e.Name())); err != nil {
+	sources := map[string][]byte{}
+	for archive := tar.NewReader(z); ; {
+		h, err := archive.Next()
+		if err == io.EOF {
+			return sources, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if sources[h.Name], err = io.ReadAll(archive); err != nil {
 			return nil, err
 		}
 	}
-	return sources, nil
 }
 
 // sourceDigest identifies the sources and the flags. build-shim computes the same: the digest of

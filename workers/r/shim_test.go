@@ -67,6 +67,15 @@ func TestPrebuiltShim(t *testing.T) {
 		if got := sourceDigest(sources, says["flags"]+"\n"+says["flags-windows"]); got != says["source"] {
 			t.Errorf("the source is %s, but the binaries were built from %s: run go generate ./workers/r", got, says["source"])
 		}
+		paths, err := filepath.Glob("src/shim/*.[ch]")
+		if err != nil || len(paths) != len(sources) {
+			t.Errorf("the archive has %d files, and the tree has %d (%v): run go generate ./workers/r", len(sources), len(paths), err)
+		}
+		for _, path := range paths {
+			if source, err := os.ReadFile(path); err != nil || !bytes.Equal(source, sources[filepath.Base(path)]) {
+				t.Errorf("the archive does not contain %s as it is (%v): run go generate ./workers/r", path, err)
+			}
+		}
 		for _, target := range slices.Concat(slices.Collect(maps.Keys(prebuiltMachines())), []string{windowsShim}) {
 			sum := sha256.Sum256(readPrebuilt(t, target))
 			if want, _, _ := strings.Cut(says[target], " "); hex.EncodeToString(sum[:]) != want {
