@@ -70,8 +70,8 @@ type serverEntry struct {
 	Args    []string
 }
 
-// checkEntry checks that an entry starts the server with uvx.
-func checkEntry(t *testing.T, name string, entry serverEntry) {
+// checkServerEntry checks that an entry starts the server with uvx.
+func checkServerEntry(t *testing.T, name string, entry serverEntry) {
 	t.Helper()
 	if entry.Command != "uvx" || !slices.Equal(entry.Args, []string{packageName, "mcp"}) {
 		t.Errorf("%s starts %+v", name, entry)
@@ -114,7 +114,7 @@ func TestPlugins(t *testing.T) {
 			if err := json.Unmarshal([]byte(readTree(t, name)), &file); err != nil || len(file.McpServers) != 1 {
 				t.Errorf("%s: %+v, %v", name, file, err)
 			}
-			checkEntry(t, name, file.McpServers[serverName])
+			checkServerEntry(t, name, file.McpServers[serverName])
 		}
 	})
 
@@ -224,7 +224,7 @@ func TestButtons(t *testing.T) {
 				if err := json.Unmarshal(data, &entry); err != nil || links[0].Query().Get("name") != serverName {
 					t.Errorf("%s: %v", links[0], err)
 				}
-				checkEntry(t, prefix, entry)
+				checkServerEntry(t, prefix, entry)
 			}
 		})
 	}

@@ -178,7 +178,7 @@ func checkUpgrade(t *testing.T, m machine, from, repl string, publish func()) {
 	if got := m.run(t, repl, "remote", "list"); !strings.Contains(got, "box") {
 		t.Errorf("repl remote list: %s", got)
 	}
-	checkEntry(t, m)
+	startEntry(t, m)
 
 	// The old daemon keeps its sessions for the new command, until it is drained.
 	if got := m.run(t, repl, "exec", "main", "-e", "print(x * 7)"); got != "42\n" {
@@ -207,8 +207,8 @@ func awaitDaemon(t *testing.T, m machine, repl string) {
 	t.Fatal("no daemon answers")
 }
 
-// checkEntry starts the MCP server of the client's entry, as the client does.
-func checkEntry(t *testing.T, m machine) {
+// startEntry starts the MCP server of the client's entry, as the client does.
+func startEntry(t *testing.T, m machine) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.home, ".cursor", "mcp.json"))
 	if err != nil {
