@@ -42,7 +42,7 @@ func fileNames(t *testing.T) []string {
 		names = append(names, f.name)
 	}
 	for _, f := range built {
-		name := strings.NewReplacer(testNumber, "0.1.0", "0.9.1rc2", "0.1.0").Replace(f.Name())
+		name := strings.NewReplacer(testNumber, "0.1.0", (&release{version: testNumber}).pythonVersion(), "0.1.0").Replace(f.Name())
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}

@@ -83,7 +83,7 @@ func TestRegistry(t *testing.T) {
 		bundle, _ := r.findFile(r.bundleName())
 		checkValues(t, "server.json", text, map[string]string{
 			"name": registryName, "title": title, "description": summary, "version": testNumber, "websiteUrl": homepage, "repository.url": homepage,
-			"packages.0.registryType": "pypi", "packages.0.identifier": packageName, "packages.0.version": "0.9.1rc2", "packages.0.packageArguments.0.value": "mcp",
+			"packages.0.registryType": "pypi", "packages.0.identifier": packageName, "packages.0.version": r.pythonVersion(), "packages.0.packageArguments.0.value": "mcp",
 			"packages.1.registryType": "npm", "packages.1.identifier": packageName, "packages.1.version": testNumber, "packages.1.packageArguments.0.value": "mcp",
 			"packages.2.registryType": "mcpb", "packages.2.identifier": r.downloadURL(r.bundleName()), "packages.2.fileSha256": bundle.sha256,
 			"packages.3.registryType": "oci", "packages.3.identifier": imageName + ":" + testNumber, "packages.3.version": "",
@@ -118,7 +118,7 @@ func TestCatalogues(t *testing.T) {
 			"source.project": homepage, "source.commit": r.source.commit, "run.volumes.0": "{{turnstone.workspace}}:/work",
 		},
 		"conda-recipe.yaml": {
-			"package.name": packageName, "package.version": "${{ version }}", "context.version": "0.9.1rc2",
+			"package.name": packageName, "package.version": "${{ version }}", "context.version": r.pythonVersion(),
 			"source.url": r.downloadURL(r.sourceName()), "source.sha256": source.sha256,
 			"about.summary": summary, "about.homepage": homepage, "about.license": license, "requirements.build.0": "${{ compiler('go-nocgo') }}",
 		},
