@@ -303,6 +303,7 @@ func (w *worker) startTurn(m ipc.TurnStart) error {
 	if w.exitMode != nil {
 		return nil
 	}
+	w.examineIdleKernel()
 	w.turn = &activeTurn{id: m.Turn, noExit: m.NoExit}
 	id, err := w.sendRequest("execute_request", executeRequest{
 		Code: strings.ToValidUTF8(string(m.Input), "\uFFFD"), Silent: m.Silent, Store: !m.Silent,
@@ -349,7 +350,8 @@ func (w *worker) sendReadyOnce() error {
 	if w.isReady || w.kernelInfo == nil || !w.sawIOPub {
 		return nil
 	}
-	w.isReady, w.ignoresWhileIdle = true, ignoresInterrupts(w.kernel.cmd.Process.Pid)
+	w.isReady = true
+	w.examineIdleKernel()
 	err := w.conn.Send(ipc.WorkerReady{
 		Protocol: ipc.Protocol{Name: ipc.ProtocolName, Version: ipc.ProtocolVersion},
 		Worker: ipc.Worker{
@@ -472,14 +474,26 @@ func (w *worker) handleIOPub(m wire.Message, open bool) error {
 	return nil // comms, and unknown types
 }
 
+// examineIdleKernel finds out whether the kernel ignores SIGINT while it runs no code. A kernel may
+// already handle its next request: ipykernel then takes interrupts, also while it sends the reply to a
+// kernel_info request. So one look can miss it, and only a positive one is final.
+func (w *worker) examineIdleKernel() {
+	if !w.ignoresWhileIdle {
+		w.ignoresWhileIdle = ignoresInterrupts(w.kernel.cmd.Process.Pid)
+	}
+}
+
 // handleStatus handles a status of the kernel. Only the statuses of the turn's request count.
 func (w *worker) handleStatus(m wire.Message) error {
-	t := w.turn
-	if t == nil || m.Parent.ID != t.request {
-		return nil
-	}
 	var c statusContent
 	if json.Unmarshal(m.Content, &c) != nil {
+		return nil
+	}
+	if c.State == "idle" {
+		w.examineIdleKernel()
+	}
+	t := w.turn
+	if t == nil || m.Parent.ID != t.request {
 		return nil
 	}
 	switch c.State {
