@@ -194,7 +194,7 @@ func systemSource(exe string, parts []string) (Source, bool) {
 	case slices.Contains(parts, "Cellar"):
 		return Source{Name: "Homebrew", Commands: [][]string{{"brew", "update"}, {"brew", "upgrade", Package}}}, true // a tap is read only by update
 	case slices.Contains(parts, "scoop"):
-		return Source{Name: "Scoop", Advice: newer + `scoop install .\` + Package + ".json"}, true
+		return Source{Name: "Scoop", Commands: [][]string{{"scoop", "update", Package}}}, true // from the address of its manifest
 	case slices.Contains(parts, "WinGet"):
 		return Source{Name: "winget", Advice: newer + "winget upgrade --manifest with its directory"}, true
 	case exe == "/usr/bin/repl" && paths.Exists("/var/lib/dpkg/info/"+Package+".list"):

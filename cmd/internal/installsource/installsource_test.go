@@ -37,7 +37,7 @@ func TestFind(t *testing.T) {
 			{"share/pnpm/global/5/.pnpm/@turnstone-repl+linux-x64@1.2.3/node_modules/@turnstone-repl/linux-x64/bin/repl", "", "pnpm", "pnpm add --global turnstone-repl@latest", nil},
 			{"config/yarn/global/node_modules/@turnstone-repl/linux-x64/bin/repl", "", "yarn", "yarn global add turnstone-repl@latest", nil},
 			{"brew/Cellar/turnstone-repl/1.2.3/bin/repl", "", "Homebrew", "brew update && brew upgrade turnstone-repl", nil},
-			{"scoop/apps/turnstone-repl/current/repl.exe", "", "Scoop", `scoop install .\turnstone-repl.json`, nil},
+			{"scoop/apps/turnstone-repl/current/repl.exe", "", "Scoop", "scoop update turnstone-repl", nil},
 			{"opt/repl", "", "go build", "in the clone, run git pull && go build -o 'ROOT/opt/repl' ./cmd/repl", nil}, // the build information of this test
 		} {
 			root := filepath.Join(all, fmt.Sprint("case ", i)) // needs quotes
