@@ -55,6 +55,9 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 		v, notices, err = s.sessions.ResolveAndOpen(args.Session, args.Lang, cmp.Or(r.codex.WorkingDir(), s.roots.projectDir(ctx, s, r)), r.codex)
 		return v, err
 	})
+	if v != nil {
+		defer v.NoteCancelled(r.ToolCall)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -68,7 +71,6 @@ func (s *server) handleRepl(ctx context.Context, r *toolRequest, arguments json.
 	a := s.startSessionCall(r, v, session, now, now.Add(timeout))
 	a.notices = notices
 	defer a.releaseTurn()
-	defer v.NoteCancelled(r.ToolCall)
 	if args.Keys != "" {
 		return a.handleKeys(ctx, args.Keys)
 	}
