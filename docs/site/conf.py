@@ -7,7 +7,7 @@ html_baseurl = "https://turnstone-repl.github.io/turnstone/"
 root_doc = "index"
 extensions = ["myst_parser"]
 highlight_language = "none"  # a block without a language is output or text, not Python
-exclude_patterns = ["docs/site/**", ".github/**"]
+exclude_patterns = ["docs/site/**", ".github/**", "plugins/**"]
 
 html_theme = "furo"
 html_title = "Turnstone"
