@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -21,9 +20,6 @@ import (
 	"github.com/turnstone-repl/turnstone/cmd/internal/installsource"
 	"github.com/turnstone-repl/turnstone/internal/text"
 )
-
-// upgradeWithoutRun says why nothing was run.
-const upgradeWithoutRun = "nothing was run; --yes runs it without a question"
 
 // NewUpgradeCommand returns the command that installs a newer version through the program that has
 // installed this one. It asks first. It writes no file itself: see package installsource.
@@ -49,11 +45,8 @@ func NewUpgradeCommand(f *flag.FlagSet) cmdkit.Action {
 		if !installsource.ReplacesRunningFile {
 			return cmdkit.StatusFailed, errors.New("nothing was run: Windows does not replace the file of a running program; end the daemon with repl daemon drain, close the clients that run repl mcp, and run the command yourself")
 		}
-		switch agreed, err := confirmUpgrade(s, *yes); {
-		case err != nil:
-			return cmdkit.StatusFailed, err
-		case !agreed:
-			return cmdkit.StatusFailed, errors.New(upgradeWithoutRun)
+		if !*yes && !confirmUpgrade(s) {
+			return cmdkit.StatusFailed, errors.New("nothing was run; --yes runs it without a question")
 		}
 		return runUpgrade(s, from)
 	}
@@ -81,21 +74,16 @@ func withFile(from installsource.Source, words []string) (installsource.Source, 
 	return from, nil
 }
 
-// confirmUpgrade reports whether the commands may be run. Without a terminal nobody is asked.
-func confirmUpgrade(s cmdkit.Streams, yes bool) (bool, error) {
-	if yes {
-		return true, nil
-	}
+// confirmUpgrade reports whether the user agrees. Without a terminal nobody is asked.
+func confirmUpgrade(s cmdkit.Streams) bool {
 	if !term.IsTerminal(int(s.In.Fd())) || !cmdkit.IsTerminal(s.Err) {
-		return false, nil
+		return false
 	}
-	fmt.Fprint(s.Err, "Run it? [y/N] ")
-	line, err := bufio.NewReader(s.In).ReadString('\n')
-	if err != nil && line == "" {
+	answer, err := cmdkit.AskUser(s, "Run it? [y/N] ")
+	if err != nil {
 		fmt.Fprintln(s.Err)
-		return false, nil
 	}
-	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(line))), nil
+	return err == nil && cmdkit.IsYes(answer)
 }
 
 // runUpgrade runs the commands at the terminal, and reports the version that is installed then.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -146,7 +145,7 @@ func confirmGrant(s cmdkit.Streams, g session.Grant, give func(session.Grant) er
 	path := text.QuoteName(g.Read + g.Write)
 	fmt.Fprintf(s.Err, "%s\n", text.EscapeInvisible(asks.Message)) // the message names links that code may have made
 	if g.Accept == "" {
-		err = confirmAnswer(s, fmt.Sprintf("Allow %s? [y/N] ", path), isYes)
+		err = confirmAnswer(s, fmt.Sprintf("Allow %s? [y/N] ", path), cmdkit.IsYes)
 	} else {
 		err = confirmAnswer(s, fmt.Sprintf("Type %s to allow it: ", path), func(answer string) bool { return answer == g.Accept || answer == path })
 	}
@@ -156,16 +155,13 @@ func confirmGrant(s cmdkit.Streams, g session.Grant, give func(session.Grant) er
 	return give(g)
 }
 
-func isYes(answer string) bool { return slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) }
-
 // confirmAnswer asks the user, and returns an error unless the answer is accepted.
 func confirmAnswer(s cmdkit.Streams, question string, isMeant func(answer string) bool) error {
-	fmt.Fprint(s.Err, question)
-	line, err := bufio.NewReader(s.In).ReadString('\n')
-	if err != nil && (!errors.Is(err, io.EOF) || line == "") {
+	answer, err := cmdkit.AskUser(s, question)
+	if err != nil {
 		return fmt.Errorf("cannot read the answer: %w", err)
 	}
-	if !isMeant(strings.TrimSpace(line)) {
+	if !isMeant(answer) {
 		return errors.New("nothing was decided")
 	}
 	return nil
