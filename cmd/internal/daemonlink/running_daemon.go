@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -53,16 +54,26 @@ func askStatus(conn net.Conn) (info protocol.DaemonInfo, err error) {
 	if err != nil {
 		return info, err
 	}
-	var reply struct {
-		OK    bool                `json:"ok"`
-		Error string              `json:"error"`
-		Data  protocol.DaemonInfo `json:"data"`
-	}
-	if err := json.Unmarshal(line, &reply); err != nil {
+	data, err := ControlData(line)
+	if err != nil {
 		return info, err
 	}
+	err = json.Unmarshal(data, &info)
+	return info, err
+}
+
+// ControlData returns the data in the daemon's answer to a control line, or the error that it reports.
+func ControlData(answer []byte) (json.RawMessage, error) {
+	var reply struct {
+		OK    bool            `json:"ok"`
+		Error string          `json:"error"`
+		Data  json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(answer, &reply); err != nil {
+		return nil, err
+	}
 	if !reply.OK {
-		return info, fmt.Errorf("the daemon refused to describe itself: %s", reply.Error)
+		return nil, errors.New(reply.Error)
 	}
 	return reply.Data, nil
 }

@@ -94,16 +94,9 @@ func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 		if err != nil {
 			return cmdkit.StatusUnreachable, unansweredError(err)
 		}
-		var reply struct {
-			OK    bool            `json:"ok"`
-			Error string          `json:"error"`
-			Data  json.RawMessage `json:"data"`
-		}
-		if err := json.Unmarshal(answer, &reply); err != nil {
+		data, err := daemonlink.ControlData(answer)
+		if err != nil {
 			return cmdkit.StatusFailed, err
-		}
-		if !reply.OK {
-			return cmdkit.StatusFailed, errors.New(reply.Error)
 		}
 		if words[0] == "stop" {
 			// The daemon closes the connection last. By then its sessions are gone and another
@@ -117,7 +110,7 @@ func NewDaemonControlCommand(f *flag.FlagSet) cmdkit.Action {
 				return cmdkit.StatusFailed, fmt.Errorf("the daemon is still closing its sessions after %s", stopTimeout)
 			}
 		}
-		return printControlAnswer(s, r, conn, words[0], reply.Data)
+		return printControlAnswer(s, r, conn, words[0], data)
 	}
 }
 
