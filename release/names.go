@@ -30,8 +30,8 @@ const nextVersion = "0.1.0"
 // checkVersion refuses to release another version than the one in the files of the tree. A candidate may be
 // of any version, because no client takes its files.
 func checkVersion(version string) error {
-	if version != "v"+nextVersion && !strings.Contains(version, "-rc.") {
-		return fmt.Errorf("--version %s: the files of the tree are of version %s; change nextVersion in release/names.go, and the files that go test ./... in release names", version, nextVersion)
+	if version != "v"+nextVersion && !isCandidate(version) {
+		return fmt.Errorf("--version %s: the files of the tree are of version %s; --prepare %s changes nextVersion and the files that have it", version, nextVersion, version)
 	}
 	return nil
 }
