@@ -117,8 +117,7 @@ func withFileSession[R any](d *Daemon, p protocol.FilesParams, open func(*openSe
 }
 
 // handleListCrashed lists the sessions that crashed in the last day, except for those in the format
-// of another version. The call does not count as
-// use.
+// of another version. The call does not count as use.
 func (d *Daemon) handleListCrashed(context.Context, *rpcserver.Request, emptyResult) (protocol.CrashedSessions, error) {
 	r := protocol.CrashedSessions{Sessions: []protocol.CrashedSession{}}
 	for _, l := range d.options.Supervisor.CrashedSessions() {
